@@ -1,0 +1,131 @@
+"""The networks of MR.Q (paper, appendix B.2), as functions of one agent's parameters.
+
+Glossary, as in the paper:
+    f     state encoder:         zs  = f(s)
+    g     state-action encoder:  zsa = g(zs, a), with za the action's embedding inside it
+    m     MDP predictor:         linear in zsa; terminal, next zs and reward logits
+    Q     two value networks of zsa
+    pi    policy of zs; its pre-activation becomes an action by Tanh or Gumbel-Softmax
+f, g and m are trained together and live in one set of parameters, the encoder's.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from mrq.hyperparameters import Hyperparameters
+from mrq.interface import Spec
+
+Parameters = dict[str, Tensor]
+
+CRITICS = 2
+CHANNELS = 32
+STRIDES = (2, 2, 2, 1)
+FLATTENED = CHANNELS * 7 * 7  # what four convolutions leave of 84 x 84
+
+
+def initial_encoder(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
+    layers: list[tuple[str, tuple[int, ...]]] = []
+    if spec.image:
+        channels = spec.state_shape[0]
+        for index in range(len(STRIDES)):
+            layers.append((f"f.convolution{index}", (CHANNELS, channels, 3, 3)))
+            channels = CHANNELS
+        layers.append(("f.linear", (h.state_embedding, FLATTENED)))
+    else:
+        widths = (spec.state_shape[0], h.hidden_width, h.hidden_width, h.state_embedding)
+        layers += [(f"f.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
+    joined = h.state_embedding + h.action_embedding
+    layers += [
+        ("g.action", (h.action_embedding, spec.action_size)),
+        ("g.linear0", (h.hidden_width, joined)),
+        ("g.linear1", (h.hidden_width, h.hidden_width)),
+        ("g.linear2", (h.state_action_embedding, h.hidden_width)),
+        ("m", (1 + h.state_embedding + h.reward_bins, h.state_action_embedding)),
+    ]
+    return _initial(generator, layers)
+
+
+def initial_value(generator: np.random.Generator, h: Hyperparameters) -> Parameters:
+    """Both critics, stacked on a leading axis."""
+    widths = (h.state_action_embedding, *[h.hidden_width] * 3, 1)
+    layers = [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(4)]
+    critics = [_initial(generator, layers) for _ in range(CRITICS)]
+    return {name: torch.stack([critic[name] for critic in critics]) for name in critics[0]}
+
+
+def initial_policy(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
+    widths = (h.state_embedding, h.hidden_width, h.hidden_width, spec.action_size)
+    return _initial(generator, [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(3)])
+
+
+def _initial(generator: np.random.Generator, layers: Sequence[tuple[str, tuple[int, ...]]]) -> Parameters:
+    """Xavier-uniform weights with gain sqrt(2), zero biases."""
+    parameters = {}
+    for name, shape in layers:
+        receptive_field = math.prod(shape[2:])
+        bound = math.sqrt(2) * math.sqrt(6 / ((shape[0] + shape[1]) * receptive_field))
+        parameters[f"{name}.weight"] = torch.from_numpy(generator.uniform(-bound, bound, shape).astype(np.float32))
+        parameters[f"{name}.bias"] = torch.zeros(shape[0])
+    return parameters
+
+
+def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
+    """f: states (batch, *state_shape) to zs (batch, state_embedding)."""
+    if "f.linear" in encoder:
+        x = states / 255.0 - 0.5
+        for index, stride in enumerate(STRIDES):
+            name = f"f.convolution{index}"
+            x = F.elu(F.conv2d(x, encoder[f"{name}.weight"], encoder[f"{name}.bias"], stride=stride))
+        return _normed(_linear(encoder, "f.linear", x.flatten(1)), F.elu)
+    for index in range(3):
+        states = _normed(_linear(encoder, f"f.linear{index}", states), F.elu)
+    return states
+
+
+def encode_pair(encoder: Parameters, zs: Tensor, actions: Tensor) -> Tensor:
+    """g: zs (batch, state_embedding) and actions (batch, action_size) to zsa (batch, state_action_embedding)."""
+    za = F.elu(_linear(encoder, "g.action", actions))
+    x = torch.cat([zs, za], -1)
+    for index in range(2):
+        x = _normed(_linear(encoder, f"g.linear{index}", x), F.elu)
+    return _linear(encoder, "g.linear2", x)
+
+
+def predict(encoder: Parameters, zsa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """m: zsa to the terminal signal (batch,), the next zs (batch, state_embedding) and reward logits (batch, bins)."""
+    out = _linear(encoder, "m", zsa)
+    # zs is as wide as g's first layer leaves it beside za
+    zs_size = encoder["g.linear0.weight"].shape[-1] - encoder["g.action.weight"].shape[-2]
+    return out[..., 0], out[..., 1 : 1 + zs_size], out[..., 1 + zs_size :]
+
+
+def values(value: Parameters, zsa: Tensor) -> Tensor:
+    """Q: zsa (batch, state_action_embedding) to both critics' values (critics, batch)."""
+
+    def critic(parameters: Parameters) -> Tensor:
+        x = zsa
+        for index in range(3):
+            x = _normed(_linear(parameters, f"linear{index}", x), F.elu)
+        return _linear(parameters, "linear3", x).squeeze(-1)
+
+    return torch.vmap(critic)(value)
+
+
+def pre_activations(policy: Parameters, zs: Tensor) -> Tensor:
+    """pi before its final activation: zs to (batch, action_size); logits where actions are discrete."""
+    for index in range(2):
+        zs = _normed(_linear(policy, f"linear{index}", zs), F.relu)
+    return _linear(policy, "linear2", zs)
+
+
+def _linear(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    return F.linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+
+def _normed(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    return activation(F.layer_norm(x, x.shape[-1:], eps=1e-5))

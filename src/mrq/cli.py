@@ -1,0 +1,115 @@
+"""The command line: mrq train, mrq evaluate, mrq resume."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from mrq.errors import MRQError
+from mrq.training.settings import Settings
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train MR.Q on an environment, with the paper's hyperparameters unless told otherwise."""
+
+    task: tyro.conf.Positional[str]
+    """A Gymnasium id, or module:factory for your own environment."""
+    seed: int = 0
+    """Seed of the agent."""
+    seeds: tuple[int, ...] = ()
+    """Several seeds: one agent each, trained in one process."""
+    runs: Path = Path("runs")
+    """Where run folders are made: RUNS/TASK/seed-N."""
+    settings: Settings = field(default_factory=Settings)
+
+    def run(self) -> None:
+        from mrq.training.runs import start
+
+        runs = start(self.task, self.seeds or (self.seed,), self.settings, self.runs, say)
+        summarise([run.path for run in runs])
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Play episodes with a trained agent."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """A run folder, such as runs/Pendulum-v1/seed-0."""
+    episodes: int = 10
+    """Episodes to play."""
+    deterministic: bool = False
+    """Take the likeliest of discrete actions, rather than sampling as the paper's evaluations do."""
+    video: Path | None = None
+    """Also film the first episodes, as .mp4 or .gif."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+
+    def run(self) -> None:
+        from mrq.training.playing import play
+
+        evaluation = play(self.run_folder, self.episodes, self.deterministic, self.video, self.device)
+        say(
+            f"return {evaluation.mean:,.1f} ± {evaluation.std:,.1f} over {self.episodes} episodes "
+            f"of {evaluation.mean_length:,.0f} steps on average"
+        )
+        summarise([self.run_folder], self.video)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with runs where they stopped."""
+
+    run_folders: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders; those that stand at the same step train together."""
+    steps: int | None = None
+    """Train up to this step instead of the one first asked for."""
+
+    def run(self) -> None:
+        from mrq.training.runs import resume
+
+        runs = resume(self.run_folders, self.steps, say)
+        summarise([run.path for run in runs])
+
+
+def summarise(folders: list[Path], video: Path | None = None) -> None:
+    """What there is to look at, and how to go on."""
+    from mrq.training.run_folder import RunFolder
+
+    for folder in folders:
+        run = RunFolder(folder)
+        say(f"run folder      {folder}")
+        rows = run.evaluations()
+        if rows:
+            last = rows[-1]
+            say(f"evaluation      return {float(last['return_mean']):,.1f} at step {int(last['step']):,}")
+        if (folder / "learning_curve.png").exists():
+            say(f"learning curve  {folder / 'learning_curve.png'}")
+        if video is not None:
+            say(f"video           {video}")
+        say(f"go on           mrq resume {folder} --steps {2 * run.settings.steps}")
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main() -> None:
+    try:
+        command = tyro.cli(
+            Annotated[Train, tyro.conf.subcommand("train")]
+            | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+            | Annotated[Resume, tyro.conf.subcommand("resume")],
+            prog="mrq",
+            config=(tyro.conf.OmitArgPrefixes,),
+            description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
+        )
+        command.run()
+    except MRQError as error:
+        print(f"mrq: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("mrq: stopped at once; the last checkpoint is intact.", file=sys.stderr)
+        sys.exit(130)

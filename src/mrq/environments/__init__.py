@@ -1,0 +1,1 @@
+"""From Gymnasium environments to arrays the networks understand, and back."""

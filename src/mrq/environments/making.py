@@ -1,0 +1,89 @@
+"""Makes an environment from what a user typed: a Gymnasium id, or module:factory for one's own."""
+
+import difflib
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from mrq.errors import MRQError
+
+Environment = gym.Env[Any, Any]
+EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # a module, and the extra that brings it
+
+
+def make_environment(task: str, **options: Any) -> Environment:
+    """`options` go to gymnasium.make or to the factory; render_mode is the one that is used here."""
+    with warnings.catch_warnings():
+        # The paper's tasks are -v4; that newer versions exist is no news on every start.
+        warnings.filterwarnings("ignore", message=".*is out of date.*")
+        try:
+            environment = _make(task, options)
+        except MRQError:
+            raise
+        except gym.error.UnregisteredEnv:
+            raise MRQError(f"there is no environment {task!r}; {_advice(task)}") from None
+        except (ImportError, gym.error.DependencyNotInstalled) as error:
+            raise MRQError(_missing_package(task, error)) from error
+        except Exception as error:
+            raise MRQError(f"the environment {task!r} could not be made: {_one_line(error)}") from error
+    if not isinstance(environment, gym.Env):
+        raise MRQError(f"{task!r} gave {type(environment).__name__} where a gymnasium.Env was expected.")
+    return environment
+
+
+def _make(task: str, options: dict[str, Any]) -> Environment:
+    module_name, colon, name = task.partition(":")
+    if colon:
+        factory = getattr(_import(module_name, task), name, None)
+        if factory is not None:
+            return _call(factory, options, task)
+        if name not in gym.registry:
+            raise MRQError(f"the module {module_name!r} has no {name!r}, nor registers an environment of that name.")
+        task = name
+    elif task.startswith("ALE/"):
+        gym.register_envs(importlib.import_module("ale_py"))
+    return gym.make(task, disable_env_checker=True, **options)
+
+
+def _import(module_name: str, task: str) -> Any:
+    """Also from the present folder, where one's own environment usually lies."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise MRQError(f"there is no module {module_name!r} for {task!r}, here or installed.") from None
+    finally:
+        sys.path.pop(0)
+
+
+def _call(factory: Callable[..., Environment], options: dict[str, Any], task: str) -> Environment:
+    if not callable(factory):
+        raise MRQError(f"{task!r} is not a function or class that makes an environment.")
+    return factory(**options)
+
+
+def _advice(task: str) -> str:
+    known = {identifier.lower(): identifier for identifier in gym.registry}
+    near = difflib.get_close_matches(task.lower(), known, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(known[name] for name in near)}?"
+    return "give a Gymnasium id such as Pendulum-v1, or module:factory for your own."
+
+
+def _missing_package(task: str, error: Exception) -> str:
+    text = _one_line(error)
+    for module, extra in EXTRAS.items():
+        if module in text.lower():
+            return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"
+    return f"{task} needs a package that is not installed: {text}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

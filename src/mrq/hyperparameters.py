@@ -1,0 +1,116 @@
+"""The paper's table of hyperparameters (appendix B.1): one set for every environment, grouped as the paper groups them.
+
+The paper's replay ratio is 1 and is not a field: one update an environment step is how the training loop is built.
+"""
+
+from dataclasses import dataclass, fields
+
+from mrq.errors import MRQError
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """The paper's values. They are meant to stay as they are."""
+
+    dynamics_weight: float = 1.0
+    """Weight of the dynamics loss."""
+    reward_weight: float = 0.1
+    """Weight of the reward loss."""
+    terminal_weight: float = 0.1
+    """Weight of the terminal loss, once a termination has been seen."""
+    pre_activation_weight: float = 1e-5
+    """Weight of the penalty on the policy's squared pre-activations."""
+    encoder_horizon: int = 5
+    """Steps over which the model is unrolled in the encoder loss."""
+    value_horizon: int = 3
+    """Steps of reward in a value target."""
+
+    target_policy_noise: float = 0.2
+    """Standard deviation of the noise on target actions, in units of [-1, 1]."""
+    target_policy_noise_clip: float = 0.3
+    """Where that noise is clipped."""
+
+    priority_exponent: float = 0.4
+    """LAP's probability smoothing."""
+    minimum_priority: float = 1.0
+    """LAP's smallest TD error, before smoothing."""
+
+    random_steps: int = 10_000
+    """Environment steps with random actions before training begins."""
+    exploration_noise: float = 0.2
+    """Standard deviation of the noise on training actions, in units of [-1, 1]."""
+
+    discount: float = 0.99
+    """Discount factor."""
+    replay_capacity: int = 1_000_000
+    """Observations the replay holds at most."""
+    batch_size: int = 256
+    """Windows in a mini-batch."""
+    target_period: int = 250
+    """Updates between two synchronisations of the target networks, and encoder updates at each."""
+
+    encoder_learning_rate: float = 1e-4
+    """Learning rate of the encoder."""
+    weight_decay: float = 1e-4
+    """AdamW's weight decay, for all three optimisers."""
+    state_embedding: int = 512
+    """Size of the state embedding."""
+    action_embedding: int = 256
+    """Size of the action embedding, inside the state-action encoder."""
+    state_action_embedding: int = 512
+    """Size of the state-action embedding."""
+    hidden_width: int = 512
+    """Width of every hidden layer."""
+    reward_bins: int = 65
+    """Bins of the two-hot reward."""
+    reward_range: float = 10.0
+    """The bins span symexp(-range) to symexp(range)."""
+
+    value_learning_rate: float = 3e-4
+    """Learning rate of the value networks."""
+    value_gradient_clip: float = 20.0
+    """Norm to which the value gradient is clipped."""
+
+    policy_learning_rate: float = 3e-4
+    """Learning rate of the policy."""
+    gumbel_temperature: float = 10.0
+    """Temperature of the Gumbel-Softmax, for discrete actions."""
+
+    def __post_init__(self) -> None:
+        may_be_zero = {
+            "dynamics_weight",
+            "reward_weight",
+            "terminal_weight",
+            "pre_activation_weight",
+            "target_policy_noise",
+            "target_policy_noise_clip",
+            "priority_exponent",
+            "exploration_noise",
+            "discount",
+            "weight_decay",
+            "encoder_learning_rate",
+            "value_learning_rate",
+            "policy_learning_rate",
+        }
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (value > 0 or (value == 0 and field.name in may_be_zero)) or value == float("inf"):
+                raise MRQError(f"the hyperparameter {field.name} is {value}; it must be a positive, finite number.")
+        if self.discount >= 1:
+            raise MRQError(f"the discount is {self.discount}; it must be below 1.")
+        if self.reward_bins < 2:
+            raise MRQError(f"reward_bins is {self.reward_bins}; a two-hot reward needs at least 2.")
+        if self.replay_capacity < 100:
+            raise MRQError(f"replay_capacity is {self.replay_capacity}; it must be at least 100.")
+        if self.longest_horizon > 50:
+            raise MRQError(f"a horizon of {self.longest_horizon} steps is beyond the 50 that the replay is made for.")
+        if self.random_steps < self.longest_horizon:
+            raise MRQError(
+                f"random_steps is {self.random_steps}; training cannot begin before the "
+                f"{self.longest_horizon} steps of one window have been taken."
+            )
+
+    @property
+    def longest_horizon(self) -> int:
+        """Transitions that must follow a state before it may be sampled."""
+        return max(self.encoder_horizon, self.value_horizon)

@@ -1,0 +1,1 @@
+"""What the agents have lived through, and how it is sampled."""

@@ -1,0 +1,44 @@
+"""How much memory there is."""
+
+import os
+from pathlib import Path
+
+import torch
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def available_memory(device: torch.device) -> int:
+    """Bytes free for us: of the GPU, or of the machine and of the container or cluster job we may be in."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min([_machine(), *_groups()])
+
+
+def readable(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
+
+
+def _machine() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _groups() -> list[int]:
+    """What is left of the memory limits set on this process's control group (version 2) and those above it."""
+    try:
+        group = CGROUPS / Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2].lstrip("/")
+    except OSError:
+        return []
+    left = []
+    for folder in (group, *group.parents):
+        try:
+            limit, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
+            statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):  # no limit here, or no control group
+            continue
+        left.append(limit - used + int(statistics["inactive_file"]))
+    return left

@@ -1,0 +1,56 @@
+"""LAP (Fujimoto et al., 2020): slots are drawn with probability proportional to their priority.
+
+Two levels: the priorities, and their sums over blocks. A draw looks for its block among the sums, then for its slot
+inside the block, so that nothing ever scans the whole replay. A slot of priority 0 is never drawn: that is how the
+buffer says which states may be sampled.
+"""
+
+import torch
+from torch import Tensor
+
+BLOCK = 256
+
+
+class Priorities:
+    def __init__(self, agents: int, slots: int, exponent: float, minimum: float, device: torch.device) -> None:
+        self.exponent, self.minimum = exponent, minimum
+        blocks = -(-slots // BLOCK)
+        self.values = torch.zeros(agents, blocks * BLOCK, device=device)
+        self.sums = torch.zeros(agents, blocks, device=device)
+        self.highest = torch.full((agents,), minimum**exponent, device=device)  # a new slot's priority
+        self._blocks = self.values.view(agents, blocks, BLOCK)
+        self._rows = torch.arange(agents, device=device)[:, None]
+
+    def set(self, rows: Tensor, slots: Tensor, priorities: Tensor) -> None:
+        """Gives the slots (count,) of the agents `rows` (count,) new priorities (count,)."""
+        self.values[rows, slots] = priorities
+        self._refresh(rows, slots // BLOCK)
+
+    def update(self, slots: Tensor, td_errors: Tensor) -> None:
+        """Takes new TD errors (agents, count) of sampled slots; where a slot was sampled twice, the larger counts."""
+        priorities = td_errors.clamp(min=self.minimum).pow(self.exponent)
+        self.values.scatter_(1, slots, 0.0)
+        self.values.scatter_reduce_(1, slots, priorities, "amax")
+        self._refresh(self._rows, slots // BLOCK)
+        self.highest = torch.maximum(self.highest, priorities.amax(1))
+
+    def draw(self, uniforms: Tensor) -> Tensor:
+        """Slots (agents, count) for uniforms in [0, 1), float64 so that each of a million slots has its fair share."""
+        ends = self.sums.double().cumsum(1)  # (agents, blocks)
+        points = uniforms * ends[:, -1:]
+        block = _first_beyond(ends, points)  # (agents, count)
+        starts = torch.where(block > 0, ends.gather(1, (block - 1).clamp(min=0)), 0.0)
+        inside = self._blocks[self._rows, block].cumsum(-1)  # (agents, count, BLOCK)
+        return block * BLOCK + _first_beyond(inside, (points - starts).float()[..., None]).squeeze(-1)
+
+    def _refresh(self, rows: Tensor, blocks: Tensor) -> None:
+        self.sums[rows, blocks] = self._blocks[rows, blocks].sum(-1)
+
+
+def _first_beyond(ends: Tensor, points: Tensor) -> Tensor:
+    """Index of the first of the ascending `ends` that lies beyond each point; it ends a stretch that is not empty.
+
+    Rounding may put a point at or behind the last end: it then counts as just before it.
+    """
+    last = torch.nextafter(ends[..., -1:], torch.zeros_like(ends[..., -1:]))
+    return torch.searchsorted(ends, torch.minimum(points, last), right=True)

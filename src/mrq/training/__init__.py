@@ -1,0 +1,1 @@
+"""Where environments, replay and algorithm meet: the loop, evaluation, checkpoints, run folders."""

@@ -1,0 +1,167 @@
+"""Checkpoints: folders written aside, flushed and renamed, so that a kill at any moment leaves the last good one.
+
+A folder holds `learner.safetensors`, the replay's arrays as .npy and `checkpoint.json` with every counter and each
+file's size and SHA-256. Nothing is ever unpickled.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import safetensors.torch
+from torch import Tensor
+
+from mrq.errors import MRQError
+from mrq.interface import Array
+
+FORMAT = 1
+LEARNER = "learner.safetensors"
+DOCUMENT = "checkpoint.json"
+UNFINISHED = "unfinished"
+
+
+class Digested:
+    """A file being written, with the digest of what went into it."""
+
+    def __init__(self, file: BufferedWriter) -> None:
+        self.file, self.sha256, self.bytes = file, hashlib.sha256(), 0
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        self.bytes += memoryview(data).nbytes
+        return self.file.write(data)
+
+
+def write_checkpoint(
+    folder: Path, tensors: dict[str, Tensor], arrays: dict[str, Array], counters: dict[str, Any]
+) -> None:
+    """Adds a checkpoint to `folder` and then removes the ones before it."""
+    earlier = _finished(folder)
+    number = int(earlier[-1].name.partition("-")[0]) + 1 if earlier else 1
+    aside = folder / UNFINISHED
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(safetensors.torch.save(_plain(tensors))))}
+        for name, array in arrays.items():
+            files[f"{name}.npy"] = _write(aside / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
+        document = {"format": FORMAT, "counters": counters, "files": files}
+        document["digest"] = _digest(document)
+        text = json.dumps(document, indent=1).encode()
+        _write(aside / DOCUMENT, lambda file: file.write(text))
+        _flush_folder(aside)
+        aside.rename(folder / f"{number:06d}-step-{counters['steps']}")
+        _flush_folder(folder)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        reason = "no space is left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
+        kept = f"the one of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
+        raise MRQError(
+            f"the checkpoint of step {counters['steps']:,} could not be written to {folder}: {reason}; {kept}. "
+            "Make room, then run `mrq resume`."
+        ) from error
+    for old in earlier:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    finished = _finished(folder)
+    return finished[-1] if finished else None
+
+
+def step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def read_counters(checkpoint: Path) -> dict[str, Any]:
+    return cast(dict[str, Any], _document(checkpoint)["counters"])
+
+
+def read_tensors(checkpoint: Path) -> dict[str, Tensor]:
+    _verify(checkpoint, LEARNER)
+    return safetensors.torch.load_file(checkpoint / LEARNER)
+
+
+def read_arrays(checkpoint: Path) -> dict[str, Array]:
+    """The replay's arrays, mapped from disk rather than read into memory."""
+    arrays = {}
+    for name in _document(checkpoint)["files"]:
+        if name != LEARNER:
+            _verify(checkpoint, name)
+            arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
+    return arrays
+
+
+def _finished(folder: Path) -> list[Path]:
+    """Oldest first; only a rename gives a checkpoint such a name."""
+    return sorted(path for path in folder.glob("*-step-*") if path.is_dir()) if folder.is_dir() else []
+
+
+def _document(checkpoint: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((checkpoint / DOCUMENT).read_bytes())
+        version, digest = document["format"], document.pop("digest")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise _damaged(checkpoint, DOCUMENT) from None
+    if version != FORMAT:
+        raise MRQError(
+            f"the checkpoint {checkpoint} has format {version} and this version of mrq reads format {FORMAT}; "
+            "use the version of mrq that is named in its run.json."
+        )
+    if digest != _digest(document):
+        raise _damaged(checkpoint, DOCUMENT)
+    return cast(dict[str, Any], document)
+
+
+def _verify(checkpoint: Path, name: str) -> None:
+    expected = _document(checkpoint)["files"].get(name)
+    try:
+        with (checkpoint / name).open("rb") as file:
+            found = {
+                "bytes": os.fstat(file.fileno()).st_size,
+                "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+            }
+    except OSError:
+        found = None
+    if found is None or found != expected:
+        raise _damaged(checkpoint, name)
+
+
+def _damaged(checkpoint: Path, name: str) -> MRQError:
+    return MRQError(
+        f"the checkpoint {checkpoint} is damaged: {name} is missing, cut short or changed since it was written; "
+        "restore it from a copy, or train anew."
+    )
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def _write(path: Path, fill: Callable[[Any], object]) -> dict[str, Any]:
+    with path.open("wb") as file:
+        digested = Digested(file)
+        fill(digested)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": digested.bytes, "sha256": digested.sha256.hexdigest()}
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

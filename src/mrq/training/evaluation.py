@@ -1,0 +1,88 @@
+"""Evaluation as the paper does it: whole episodes without exploration noise, in environments of their own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from mrq.algorithm.learner import Learner
+from mrq.algorithm.noise import gumbel
+from mrq.environments.making import Environment
+from mrq.environments.workers import Environments
+from mrq.randomness import Stream, generator
+
+LONGEST_EPISODE = 30_000  # steps, for environments that never end one; the longest of the paper's take 27,000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    returns: list[float]
+    lengths: list[int]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.returns))
+
+    @property
+    def mean_length(self) -> float:
+        return float(np.mean(self.lengths))
+
+
+def evaluate(
+    learner: Learner,
+    environments: Environments,
+    seeds: Sequence[int],
+    step: int,
+    episodes: int,
+    deterministic: bool = False,
+    watch: Callable[[Environment], None] | None = None,  # called at every step of the first agent's environment
+    interrupted: Callable[[], bool] = lambda: False,
+) -> list[Evaluation] | None:
+    """Every agent plays `episodes` episodes, all agents side by side; None if it was interrupted.
+
+    `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise, as
+    in the published evaluations, unless `deterministic`.
+    """
+    agents = len(seeds)
+    generators = [generator(seed, Stream.EVALUATION, step) for seed in seeds]
+    results = [Evaluation([], []) for _ in seeds]
+    history = np.zeros((agents, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
+    returns, lengths, over, playing = (
+        np.zeros(agents),
+        np.zeros(agents, int),
+        np.ones(agents, bool),
+        np.ones(agents, bool),
+    )
+    while playing.any():
+        if interrupted():
+            return None
+        if over.any():
+            episode_seeds = [
+                int(g.integers(2**31)) if begins else 0 for g, begins in zip(generators, over, strict=True)
+            ]
+            history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
+            returns[over], lengths[over], over = 0, 0, np.zeros(agents, bool)
+        if watch is not None:
+            watch(environments.environments[0].environment)
+        states = torch.from_numpy(history.reshape(agents, 1, *environments.spec.state_shape)).to(learner.device)
+        noise = {}
+        if environments.spec.discrete and not deterministic:
+            drawn = [gumbel(g, (1, environments.spec.action_size)) for g in generators]
+            noise["evaluation_gumbel"] = torch.from_numpy(np.stack(drawn)).to(learner.device)
+        actions = learner.exploit(states, noise)[:, 0].cpu().numpy()
+        played = environments.step(playing, actions, step)
+        history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
+        returns += played.rewards
+        lengths += playing
+        ended = played.terminated | played.truncated | (lengths >= LONGEST_EPISODE)
+        for agent in np.flatnonzero(playing & ended):
+            results[agent].returns.append(float(returns[agent]))
+            results[agent].lengths.append(int(lengths[agent]))
+            playing[agent] = len(results[agent].returns) < episodes
+            over[agent] = playing[agent]
+    return results

@@ -1,0 +1,34 @@
+"""Ctrl-C and SIGTERM as a question the loop can ask, so that it stops where everything can be saved."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """While entered, a signal makes the instance answer True; a second one interrupts at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
+            for number in SIGNALS:
+                self._previous[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True

@@ -1,0 +1,167 @@
+"""The folder of one run: one task, one seed, all that came of it.
+
+run.json             what was asked for, and the versions of everything
+evaluations.csv      one row an evaluation
+learning_curve.png   the same, as a picture
+tensorboard/         losses, values, reward scale, speed, training returns
+checkpoints/         the latest complete state
+"""
+
+import csv
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mrq import version
+from mrq.errors import MRQError
+from mrq.hyperparameters import Hyperparameters
+from mrq.training.checkpoint import latest_checkpoint
+from mrq.training.evaluation import Evaluation
+from mrq.training.settings import Settings
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes")
+
+
+class RunFolder:
+    """An existing run folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            document = json.loads((path / "run.json").read_text())
+            settings = dict(document["settings"])
+            hyperparameters = Hyperparameters(**settings.pop("hyperparameters"))
+            self.settings = Settings(**settings, hyperparameters=hyperparameters)
+            self.task, self.seed = str(document["task"]), int(document["seed"])
+            self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
+        except FileNotFoundError:
+            raise MRQError(f"there is no run in {path}: it has no run.json.") from None
+        except NotADirectoryError:
+            raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MRQError(f"{path / 'run.json'} cannot be read ({error}); restore it from a copy.") from None
+        self._writer: SummaryWriter | None = None
+        self._lock: int | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The latest checkpoint."""
+        latest = latest_checkpoint(self.checkpoints)
+        if latest is None:
+            raise MRQError(f"the run in {self.path} has no checkpoint yet.")
+        return latest
+
+    def lock(self) -> None:
+        """Keeps a second process from training the same run; released when this one ends."""
+        self._lock = os.open(self.path / "run.json", os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MRQError(f"another process is training the run in {self.path}; wait for it, or stop it.") from None
+
+    def rewind(self, step: int) -> None:
+        """Forgets the evaluations after `step`, which a resumed run will come to again."""
+        kept = [row for row in self.evaluations() if int(row["step"]) <= step]
+        aside = self.path / "evaluations.csv.unfinished"
+        with aside.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(kept)
+        aside.replace(self.path / "evaluations.csv")
+
+    def evaluations(self) -> list[dict[str, str]]:
+        try:
+            with (self.path / "evaluations.csv").open(newline="") as file:
+                # A kill may have cut the last row short.
+                return [row for row in csv.DictReader(file) if row["episodes"]]
+        except FileNotFoundError:
+            return []
+
+    def record_evaluation(self, step: int, evaluation: Evaluation) -> None:
+        numbers = (evaluation.mean, evaluation.std, evaluation.mean_length)
+        row = (self.task, self.seed, step, *(f"{number:.6g}" for number in numbers), len(evaluation.returns))
+        with (self.path / "evaluations.csv").open("a", newline="") as file:
+            csv.writer(file).writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+        self.record_metrics(step, {"evaluation/return": evaluation.mean, "evaluation/length": evaluation.mean_length})
+
+    def record_metrics(self, step: int, metrics: dict[str, float]) -> None:
+        if self._writer is None:
+            # Importing TensorBoard takes seconds; what only reads a run need not wait for it.
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(self.path / "tensorboard"), purge_step=step)
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def create_run_folder(
+    path: Path, task: str, seed: int, settings: Settings, compiled: bool, spaces: dict[str, str]
+) -> RunFolder:
+    """Made aside and renamed: either the whole folder is there or none."""
+    document = {
+        "mrq": version.__version__,
+        "task": task,
+        "seed": seed,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "compiled": compiled,
+        "spaces": spaces,
+        "machine": _machine(),
+        "versions": _versions(),
+    }
+    refuse_existing(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.mkdir(parents=True)
+        (aside / "run.json").write_text(json.dumps(document, indent=1) + "\n")
+        (aside / "evaluations.csv").write_text(",".join(COLUMNS) + "\n")
+        aside.rename(path)
+    except OSError as error:
+        raise MRQError(f"the run folder {path} cannot be made: {error.strerror}; choose another with --runs.") from None
+    return RunFolder(path)
+
+
+def refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise MRQError(
+            f"the run folder {path} already exists; go on with it by `mrq resume {path}`, or choose another "
+            "place with --runs."
+        )
+
+
+def _machine() -> dict[str, Any]:
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "gpus": gpus,
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
+    return {"python": platform.python_version(), **dict(sorted(packages.items(), key=lambda item: item[0].lower()))}
