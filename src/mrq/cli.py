@@ -89,7 +89,7 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
             say(f"learning curve  {folder / 'learning_curve.png'}")
         if video is not None:
             say(f"video           {video}")
-        say(f"go on           mrq resume {folder} --steps {2 * run.settings.steps}")
+        say(f"go on           mrq resume {folder}{'' if run.unfinished else f' --steps {2 * run.settings.steps}'}")
 
 
 def say(line: str) -> None:

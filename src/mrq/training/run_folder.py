@@ -13,7 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ import torch
 from mrq import version
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
-from mrq.training.checkpoint import latest_checkpoint
+from mrq.training.checkpoint import latest_checkpoint, step_of
 from mrq.training.evaluation import Evaluation
 from mrq.training.settings import Settings
 
@@ -66,9 +66,24 @@ class RunFolder:
             raise MRQError(f"the run in {self.path} has no checkpoint yet.")
         return latest
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are steps left of those asked for."""
+        latest = latest_checkpoint(self.checkpoints)
+        return latest is None or step_of(latest) < self.settings.steps
+
+    def extend(self, steps: int) -> None:
+        """Asks for another number of steps from now on."""
+        self.settings = replace(self.settings, steps=steps)
+        document = json.loads((self.path / "run.json").read_text())
+        document["settings"]["steps"] = steps
+        aside = self.path / "run.json.unfinished"
+        aside.write_text(json.dumps(document, indent=1) + "\n")
+        aside.replace(self.path / "run.json")
+
     def lock(self) -> None:
         """Keeps a second process from training the same run; released when this one ends."""
-        self._lock = os.open(self.path / "run.json", os.O_RDONLY)
+        self._lock = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,8 @@ def start(task: str, seeds: tuple[int, ...], settings: Settings, root: Path, say
     runs = [
         create_run_folder(path, task, seed, settings, compiled, spaces) for path, seed in zip(paths, seeds, strict=True)
     ]
+    for run in runs:
+        run.lock()
     _train(population, evaluation_environments, runs, settings)
     return runs
 
@@ -52,7 +53,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> list[RunFold
     for run in runs:
         run.lock()
         if steps is not None:
-            run.settings = replace(run.settings, steps=steps)
+            run.extend(steps)
     counters = {run.path: _counters(run) for run in runs}
 
     def place(run: RunFolder) -> str:
