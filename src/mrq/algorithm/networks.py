@@ -76,7 +76,7 @@ def _initial(generator: np.random.Generator, layers: Sequence[tuple[str, tuple[i
 
 def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
     """f: states (batch, *state_shape) to zs (batch, state_embedding)."""
-    if "f.linear" in encoder:
+    if "f.convolution0.weight" in encoder:
         x = states / 255.0 - 0.5
         for index, stride in enumerate(STRIDES):
             name = f"f.convolution{index}"

@@ -1,0 +1,5 @@
+"""python -m mrq"""
+
+from mrq.cli import main
+
+main()

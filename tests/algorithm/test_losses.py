@@ -1,0 +1,97 @@
+"""Each loss against a few plain lines of arithmetic."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from mrq.algorithm import losses, networks
+from mrq.algorithm.two_hot import bin_locations
+
+BATCH = 4
+
+
+@pytest.fixture
+def encoder(small, spec):
+    return networks.initial_encoder(np.random.default_rng(1), spec, small)
+
+
+@pytest.fixture
+def value(small):
+    return networks.initial_value(np.random.default_rng(2), small)
+
+
+@pytest.fixture
+def policy(small, spec):
+    return networks.initial_policy(np.random.default_rng(3), spec, small)
+
+
+def test_encoder_loss(encoder, small):
+    torch.manual_seed(0)
+    states, targets, actions = torch.randn(BATCH, 3), torch.randn(BATCH, 5, 24), torch.randn(BATCH, 5, 2)
+    rewards = torch.tensor([-1.0, 0.3, 2.0, -30_000.0])[:, None].repeat(1, 5)
+    alive = torch.ones(BATCH, 6)
+    alive[1, 3:] = 0  # the second window terminates with its third step
+    alive[2, 1:] = 0  # the third with its first
+    bins = bin_locations(65, 10.0)
+    loss, parts = losses.encoder_loss(
+        encoder, states, targets, actions, rewards, alive, torch.tensor(0.1), bins, small
+    )
+    expected = np.zeros(3)
+    for b in range(BATCH):
+        zs = networks.encode_state(encoder, states[b : b + 1])
+        for t in range(5):
+            if alive[b, t] == 0:
+                break
+            terminal, zs, logits = networks.predict(encoder, networks.encode_pair(encoder, zs, actions[b : b + 1, t]))
+            r = float(np.clip(rewards[b, t], bins[0], bins[-1]))
+            high = int(np.clip(np.searchsorted(bins.numpy(), r), 1, 64))
+            share = (r - bins[high - 1]) / (bins[high] - bins[high - 1])
+            log_p = F.log_softmax(logits, -1)[0]
+            ended = alive[b, t + 1] == 0
+            expected[0] += F.mse_loss(zs[0], targets[b, t]).item() / BATCH  # every batch entry counts in the mean
+            expected[1] += -(share * log_p[high] + (1 - share) * log_p[high - 1]).item() / BATCH
+            expected[2] += (terminal - float(ended)).square().item() / BATCH
+    np.testing.assert_allclose(parts.numpy(), expected, rtol=1e-4)
+    assert loss.item() == pytest.approx(expected[0] + 0.1 * expected[1] + 0.1 * expected[2], rel=1e-4)
+    without, _ = losses.encoder_loss(encoder, states, targets, actions, rewards, alive, torch.tensor(0.0), bins, small)
+    assert without.item() == pytest.approx(expected[0] + 0.1 * expected[1], rel=1e-4)
+
+
+def test_value_target(encoder, policy, value, small):
+    torch.manual_seed(0)
+    states, rewards, noise = torch.randn(BATCH, 3), torch.randn(BATCH, 3), torch.randn(BATCH, 2)
+    alive = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
+    scale, target_scale = torch.tensor(2.0), torch.tensor(3.0)
+    target = losses.value_target(
+        encoder, policy, value, states, rewards, alive, {"target_noise": noise}, scale, target_scale, small
+    )
+    zs = networks.encode_state(encoder, states)
+    actions = torch.tanh(networks.pre_activations(policy, zs)) + (0.2 * noise).clamp(-0.3, 0.3)
+    q1, q2 = networks.values(value, networks.encode_pair(encoder, zs, actions.clamp(-1, 1)))
+    for b, (steps, goes_on) in enumerate([(3, 1), (2, 0), (3, 0), (3, 1)]):
+        n_step = sum(0.99**t * rewards[b, t].item() for t in range(steps))
+        expected = (n_step + goes_on * 0.99**3 * 3.0 * min(q1[b].item(), q2[b].item())) / 2.0
+        assert target[b].item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_value_loss_is_huber_over_both_critics(value):
+    zsa, target = torch.randn(BATCH, 20), torch.tensor([0.0, 5.0, -5.0, 0.5])
+    loss, td_errors, mean = losses.value_loss(value, zsa, target)
+    q = networks.values(value, zsa)
+    delta = (q - target).abs()
+    huber = torch.where(delta < 1, 0.5 * delta**2, delta - 0.5)
+    torch.testing.assert_close(loss, huber.sum() / (2 * BATCH))
+    torch.testing.assert_close(td_errors, torch.maximum(delta[0], delta[1]))
+    torch.testing.assert_close(mean, q.mean())
+
+
+def test_policy_loss(encoder, policy, value, small):
+    zs = torch.randn(BATCH, 24)
+    h = replace(small, pre_activation_weight=0.5)  # large enough to be seen
+    pre = networks.pre_activations(policy, zs)
+    q = networks.values(value, networks.encode_pair(encoder, zs, torch.tanh(pre)))
+    expected = -(q[0].mean() + q[1].mean()) / 2 + 0.5 * pre.square().mean()
+    torch.testing.assert_close(losses.policy_loss(policy, encoder, value, zs, {}, h), expected)

@@ -1,0 +1,30 @@
+import pytest
+import torch
+
+from mrq import Hyperparameters
+from mrq.interface import Spec
+
+
+@pytest.fixture
+def small() -> Hyperparameters:
+    """Small networks and a short start, for tests of flow rather than of learning."""
+    return Hyperparameters(
+        hidden_width=32,
+        state_embedding=24,
+        state_action_embedding=20,
+        action_embedding=16,
+        batch_size=16,
+        target_period=20,
+        random_steps=50,
+        replay_capacity=1_000,
+    )
+
+
+@pytest.fixture
+def spec() -> Spec:
+    return Spec(frame_shape=(3,), history=1, action_size=2, discrete=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _threads() -> None:
+    torch.set_num_threads(1)  # tests run side by side

@@ -1,0 +1,113 @@
+"""Small environments with known answers."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Counting(gym.Env[np.ndarray, np.ndarray]):
+    """Observes (episode, step); the reward is 100 * episode + step, so that every window can be checked by arithmetic.
+
+    Episode e lasts lengths[e % len(lengths)] steps and terminates or is truncated as ends[e % len(ends)] says.
+    """
+
+    def __init__(self, lengths: tuple[int, ...] = (7, 3, 12), ends: tuple[str, ...] = ("terminated", "truncated")) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.lengths, self.ends = lengths, ends
+        self.episode, self.step_count = -1, 0
+
+    def _observation(self) -> np.ndarray:
+        return np.array([self.episode, self.step_count], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.episode += 1
+        self.step_count = 0
+        return self._observation(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        reward = 100.0 * self.episode + self.step_count
+        self.step_count += 1
+        over = self.step_count == self.lengths[self.episode % len(self.lengths)]
+        end = self.ends[self.episode % len(self.ends)]
+        return self._observation(), reward, over and end == "terminated", over and end == "truncated", {}
+
+
+class Pixels(gym.Env[np.ndarray, np.int64]):
+    """Grey 84x84 images: a bright column that the two actions move left and right; reward for reaching the right."""
+
+    def __init__(self, episode_steps: int = 20) -> None:
+        self.observation_space = spaces.Box(0, 255, (84, 84), np.uint8)
+        self.action_space = spaces.Discrete(2, start=5)
+        self.episode_steps = episode_steps
+
+    def _observation(self) -> np.ndarray:
+        image = np.zeros((84, 84), np.uint8)
+        image[:, self.place * 8 : self.place * 8 + 8] = 200
+        return image
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.place, self.step_count = int(self.np_random.integers(3, 7)), 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self.action_space.contains(action)
+        self.place = int(np.clip(self.place + (1 if action == 6 else -1), 0, 9))
+        self.step_count += 1
+        return self._observation(), float(self.place == 9), False, self.step_count >= self.episode_steps, {}
+
+
+class Target(gym.Env[np.ndarray, np.ndarray]):
+    """One-step episodes whose reward is highest for the action that the observation shows: learned in a few updates."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (1,), np.float64)
+        self.action_space = spaces.Box(np.array([0.0]), np.array([10.0]), dtype=np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.goal = self.np_random.uniform(-0.8, 0.8)
+        return np.array([self.goal]), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return np.array([self.goal]), -abs(float(action[0]) / 5 - 1 - self.goal), True, False, {}
+
+
+class Broken(Counting):
+    """Goes wrong at its 30th step, in the way it is told to."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault, self.total = fault, 0
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        self.total += 1
+        if self.total < 30:
+            return observation, reward, terminated, truncated, info
+        match self.fault:
+            case "nan observation":
+                observation[0] = np.nan
+            case "infinite observation":
+                observation[1] = np.inf
+            case "wrong shape":
+                observation = np.zeros(3, np.float32)
+            case "wrong dtype":
+                observation = np.array(["a", "b"])
+            case "nan reward":
+                reward = float("nan")
+            case "old api":
+                return observation, reward, terminated, info
+            case "wrong flag":
+                terminated = 1
+            case "raises":
+                raise ZeroDivisionError("division by zero")
+        return observation, reward, terminated, truncated, info
+
+
+def nan_observation() -> Broken:
+    return Broken("nan observation")

@@ -1,0 +1,211 @@
+"""Windows and stacks checked by arithmetic: a frame says which episode and step it is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from mrq import Hyperparameters, MRQError
+from mrq.interface import Spec, Transitions
+from mrq.replay import buffer
+from mrq.replay.buffer import Replay, reserve, slots_needed
+
+CPU = torch.device("cpu")
+H = Hyperparameters(random_steps=10, replay_capacity=1_000)
+VECTOR = Spec((2,), 1, 1, False)
+IMAGE = Spec((1, 84, 84), 4, 2, True)
+
+
+def frame(spec, episode, step):
+    if spec.image:
+        picture = np.zeros(spec.frame_shape, np.uint8)
+        picture[0, 0, :2] = episode, step
+        return picture
+    return np.array([episode, step], np.float32)
+
+
+def play(replay, spec, plans):
+    """Each agent lives through its plan, a list of (length, terminated?), all in lockstep until the shortest is done.
+
+    The reward of step t in episode e is 100 e + t + 1, the action's first entry (t + 1) / 100. Returns what each lived.
+    """
+    agents = len(plans)
+    lives = [[] for _ in plans]  # (episode, step) of each transition
+    episode, step, over = np.zeros(agents, int), np.zeros(agents, int), np.ones(agents, bool)
+    for _ in range(min(sum(length for length, _ in plan) for plan in plans)):
+        if over.any():
+            replay.begin(over, np.stack([frame(spec, episode[a], 0) for a in range(agents)]))
+            step[over] = 0
+        actions = np.zeros((agents, spec.action_size), np.float32)
+        actions[:, 0] = (step + 1) / 100
+        for agent in range(agents):
+            lives[agent].append((int(episode[agent]), int(step[agent])))
+        ends = np.array([step[a] + 1 == plans[a][episode[a]][0] for a in range(agents)])
+        terminated = np.array([ends[a] and plans[a][episode[a]][1] for a in range(agents)])
+        frames = np.stack([frame(spec, episode[a], step[a] + 1) for a in range(agents)])
+        rewards = (100 * episode + step + 1).astype(np.float32)
+        replay.append(Transitions(actions, rewards, terminated, ends & ~terminated, frames))
+        step += 1
+        over = ends
+        episode += ends
+    return lives
+
+
+def samplable(replay, agent):
+    """(episode, step) of every state that may be drawn."""
+    slots = torch.nonzero(replay.priorities.values[agent]).flatten()
+    frames = replay.frames[agent, slots]
+    pairs = frames[:, 0, 0, :2] if replay.spec.image else frames
+    return {(int(e), int(s)) for e, s in pairs}
+
+
+def drawn_windows(replay, states, count=4_000):
+    agents = len(replay.cursor)
+    uniforms = np.random.default_rng(0).random((agents, count))
+    return replay.sample(torch.from_numpy(uniforms), states)
+
+
+def expected_window(plan, episode, step, horizon):
+    """alive flags, and the steps of the observations, past termination the terminal one."""
+    length, terminated = plan[episode]
+    alive = [1 if not (terminated and step + t > length - 1 and t > 0) else 0 for t in range(horizon + 1)]
+    return alive, [min(step + t, length) for t in range(horizon + 1)]
+
+
+PLAN = [(7, True), (12, False), (3, True), (4, False), (1, True), (20, True), (6, False), (5, False), (9, True)]
+
+
+def test_which_states_may_be_sampled():
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [PLAN])
+    expected = set()
+    for episode, (length, terminated) in enumerate(PLAN):
+        # Terminated: every state with a transition. Truncated: those with five transitions before the end.
+        last = length if terminated else length - 4
+        expected |= {(episode, step) for step in range(max(last, 0))}
+    assert samplable(replay, 0) == expected
+
+
+def test_a_state_waits_for_five_transitions():
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(4, False)]])
+    assert samplable(replay, 0) == set()
+    assert not replay.can_sample()
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(5, False)]])
+    assert samplable(replay, 0) == {(0, 0)}
+    assert replay.can_sample()
+
+
+@pytest.mark.parametrize("states", [range(6), (0, 3)], ids=["encoder", "value"])
+def test_windows_for_three_agents(states):
+    plans = [PLAN, PLAN[3:] + PLAN[:3], PLAN[::-1]]
+    replay = Replay(3, VECTOR, H, 120, CPU)
+    play(replay, VECTOR, plans)
+    windows = drawn_windows(replay, states)
+    horizon = states[-1]
+    for agent, plan in enumerate(plans):
+        for observations, actions, rewards, alive in zip(
+            windows.states[agent], windows.actions[agent], windows.rewards[agent], windows.alive[agent], strict=True
+        ):
+            episode, step = observations[0].int().tolist()
+            flags, steps = expected_window(plan, episode, step, horizon)
+            assert alive.tolist() == flags
+            assert observations[:, 0].tolist() == [episode] * len(states)
+            assert observations[:, 1].tolist() == [steps[t] for t in states]
+            for t in range(horizon):
+                expected = 100 * episode + step + t + 1 if flags[t] else 0
+                assert rewards[t] == expected
+                assert actions[t, 0] == pytest.approx((step + t + 1) / 100 if flags[t] else 0)
+
+
+@pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["vector", "image"])
+def test_the_ring_wraps_without_mixing_old_and_new(spec):
+    plans = [PLAN * 6, [(5, True), (13, False)] * 22]
+    slots = 100
+    replay = Replay(2, spec, H, slots, CPU)
+    lives = play(replay, spec, plans)
+    assert (replay.filled == slots).all()
+    windows = drawn_windows(replay, range(6), 500)
+    for agent, plan in enumerate(plans):
+        held = set(lives[agent][-slots:])
+        for observations, alive in zip(windows.states[agent], windows.alive[agent], strict=True):
+            pixels = observations[:, :, 0, :2].int() if spec.image else observations[:, None].int()
+            episode, step = pixels[0, -1].tolist()
+            assert (episode, step) in held
+            flags, steps = expected_window(plan, episode, step, 5)
+            assert alive.tolist() == flags
+            for t in range(6):
+                back = range(spec.history - 1, -1, -1)
+                assert pixels[t].tolist() == [[episode, max(steps[t] - k, 0)] for k in back]
+        length_held = len([1 for e, _ in samplable(replay, agent) if plan[e][1]])
+        assert length_held > 0
+
+
+def test_stacks_repeat_the_first_frame_and_the_latest_state_is_the_present_one():
+    replay = Replay(1, IMAGE, H, 100, CPU)
+    play(replay, IMAGE, [[(6, True), (2, False)]])
+    assert replay.latest_states().shape == (1, 1, 4, 84, 84)
+    assert replay.latest_states()[0, 0, :, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
+
+
+def test_mean_absolute_reward_counts_transitions_alone():
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(2, True), (3, False)]])
+    assert replay.mean_absolute_reward().item() == pytest.approx((1 + 2 + 101 + 102 + 103) / 5)
+    replay.rewards *= -1
+    assert replay.mean_absolute_reward().item() == pytest.approx((1 + 2 + 101 + 102 + 103) / 5)
+
+
+def test_new_states_get_the_highest_priority_seen():
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(3, True)]])
+    replay.priorities.update(torch.tensor([[0]]), torch.tensor([[32.0]]))
+    play(replay, VECTOR, [[(2, True)]])
+    assert replay.priorities.values[0, :7].tolist() == pytest.approx([4, 1, 1, 0, 4, 4, 0])
+
+
+def test_termination_is_remembered_for_each_agent():
+    replay = Replay(2, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(8, False)], [(3, True), (5, False)]])
+    assert replay.terminated_before.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["vector", "image"])
+def test_state_round_trip_also_into_a_larger_ring(spec):
+    replay = Replay(2, spec, H, 100, CPU)
+    play(replay, spec, [PLAN, PLAN[::-1]])
+    replay.priorities.update(torch.zeros(2, 1, dtype=torch.long), torch.full((2, 1), 3.0))
+    larger = replay.grown(150)
+    uniforms = torch.from_numpy(np.random.default_rng(0).random((2, 64)))
+    for ours, theirs in zip(replay.sample(uniforms, range(6)), larger.sample(uniforms, range(6)), strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(replay.latest_states(), larger.latest_states())
+    np.testing.assert_array_equal(replay.episode_actions(0), larger.episode_actions(0))
+
+
+def test_the_episode_under_way():
+    replay = Replay(1, VECTOR, H, 100, CPU)
+    play(replay, VECTOR, [[(3, True), (5, False)]])
+    np.testing.assert_allclose(replay.episode_actions(0)[:, 0], [0.01, 0.02, 0.03, 0.04, 0.05])
+    np.testing.assert_array_equal(replay.present_frame(0), [1, 5])
+    long = Replay(1, VECTOR, H, 100, CPU)
+    play(long, VECTOR, [[(100, False)]])
+    assert long.episode_actions(0) is None
+
+
+def test_memory_is_said_before_it_is_taken_and_refused_where_it_is_not_there(monkeypatch):
+    spec = Spec((1, 84, 84), 4, 18, True)
+    monkeypatch.setattr(buffer, "available_memory", lambda device: 10_000_000_000)
+    assert "7.1 GB of 10.0 GB" in reserve(1, spec, 1_000_000, CPU)
+    with pytest.raises(MRQError, match=r"would take 14\.3 GB .* 10\.0 GB free; --replay-capacity (\d+) would fit") as error:
+        reserve(2, spec, 1_000_000, CPU)
+    fits = int(str(error.value).split("--replay-capacity ")[1].split()[0])
+    reserve(2, spec, fits, CPU)
+
+
+def test_short_runs_take_less_and_never_more_than_the_capacity():
+    assert slots_needed(10_000, Hyperparameters()) == 20_000
+    assert slots_needed(5_000_000, Hyperparameters()) == 1_000_000
+    assert slots_needed(5_000_000, replace(H, replay_capacity=500)) == 500
