@@ -13,7 +13,9 @@ class Counting(gym.Env[np.ndarray, np.ndarray]):
     Episode e lasts lengths[e % len(lengths)] steps and terminates or is truncated as ends[e % len(ends)] says.
     """
 
-    def __init__(self, lengths: tuple[int, ...] = (7, 3, 12), ends: tuple[str, ...] = ("terminated", "truncated")) -> None:
+    def __init__(
+        self, lengths: tuple[int, ...] = (7, 3, 12), ends: tuple[str, ...] = ("terminated", "truncated")
+    ) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
         self.lengths, self.ends = lengths, ends
@@ -66,7 +68,7 @@ class Target(gym.Env[np.ndarray, np.ndarray]):
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-1, 1, (1,), np.float64)
-        self.action_space = spaces.Box(np.array([0.0]), np.array([10.0]), dtype=np.float32)
+        self.action_space = spaces.Box(0, 10, (1,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)

@@ -17,13 +17,14 @@ from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import write_checkpoint
+from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder, create_run_folder
 from mrq.training.runs import describe_spaces, guarded, load, make_room, probe
-from mrq.training.settings import Settings, checked_seeds, chosen_device, worth_compiling
+from mrq.training.settings import Settings, checked_seeds, chosen_device
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
 
@@ -88,7 +89,7 @@ class MRQ:
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
         if worth_compiling(settings, self._population.device):
-            self._population.learner.compile()
+            compile_if_possible(self._population.learner, print, required=settings.compile == "on")
         run = None if run_folder is None else self._run_at(Path(run_folder), settings)
         label, period = f"{self.task}, seed {self.seed}", settings.hyperparameters.target_period
         with (

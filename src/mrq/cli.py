@@ -107,7 +107,10 @@ def main() -> None:
             description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
         )
         command.run()
-    except MRQError as error:
+    except (
+        MRQError,
+        OSError,
+    ) as error:  # what the system refuses says itself what it is: a full disk, a right that lacks
         print(f"mrq: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -171,7 +171,9 @@ def test_each_of_three_agents_learns_as_if_it_were_alone(small, spec):
         for name, tensor in together.state_of(agent).items():
             # One step of AdamW turns any gradient, however small, into a change of the learning rate's size.
             torch.testing.assert_close(tensor, alone[name], rtol=1e-3, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
-    assert not torch.equal(together.networks["policy"]["linear0.weight"][0], together.networks["policy"]["linear0.weight"][1])
+    assert not torch.equal(
+        together.networks["policy"]["linear0.weight"][0], together.networks["policy"]["linear0.weight"][1]
+    )
 
 
 def _of(windows, agents):

@@ -36,9 +36,7 @@ def test_encoder_loss(encoder, small):
     alive[1, 3:] = 0  # the second window terminates with its third step
     alive[2, 1:] = 0  # the third with its first
     bins = bin_locations(65, 10.0)
-    loss, parts = losses.encoder_loss(
-        encoder, states, targets, actions, rewards, alive, torch.tensor(0.1), bins, small
-    )
+    loss, parts = losses.encoder_loss(encoder, states, targets, actions, rewards, alive, torch.tensor(0.1), bins, small)
     expected = np.zeros(3)
     for b in range(BATCH):
         zs = networks.encode_state(encoder, states[b : b + 1])

@@ -199,7 +199,9 @@ def test_memory_is_said_before_it_is_taken_and_refused_where_it_is_not_there(mon
     spec = Spec((1, 84, 84), 4, 18, True)
     monkeypatch.setattr(buffer, "available_memory", lambda device: 10_000_000_000)
     assert "7.1 GB of 10.0 GB" in reserve(1, spec, 1_000_000, CPU)
-    with pytest.raises(MRQError, match=r"would take 14\.3 GB .* 10\.0 GB free; --replay-capacity (\d+) would fit") as error:
+    with pytest.raises(
+        MRQError, match=r"would take 14\.3 GB .* 10\.0 GB free; --replay-capacity (\d+) would fit"
+    ) as error:
         reserve(2, spec, 1_000_000, CPU)
     fits = int(str(error.value).split("--replay-capacity ")[1].split()[0])
     reserve(2, spec, fits, CPU)

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -25,7 +26,7 @@ def make_environment(task: str, **options: Any) -> Environment:
             environment = _make(task, options)
         except MRQError:
             raise
-        except gym.error.UnregisteredEnv:
+        except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv):
             raise MRQError(f"there is no environment {task!r}; {_advice(task)}") from None
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(_missing_package(task, error)) from error
@@ -45,7 +46,9 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         if name not in gym.registry:
             raise MRQError(f"the module {module_name!r} has no {name!r}, nor registers an environment of that name.")
         task = name
-    elif task.startswith("ALE/"):
+    if re.fullmatch(r"([\w:.-]+/)?[\w:.-]+", task) is None:
+        raise gym.error.UnregisteredEnv
+    if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
     return gym.make(task, disable_env_checker=True, **options)
 

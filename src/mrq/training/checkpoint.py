@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import safetensors
 import safetensors.torch
 from torch import Tensor
 
@@ -87,7 +88,10 @@ def read_counters(checkpoint: Path) -> dict[str, Any]:
 
 def read_tensors(checkpoint: Path) -> dict[str, Tensor]:
     _verify(checkpoint, LEARNER)
-    return safetensors.torch.load_file(checkpoint / LEARNER)
+    try:
+        return safetensors.torch.load_file(checkpoint / LEARNER)
+    except safetensors.SafetensorError:
+        raise _damaged(checkpoint, LEARNER) from None
 
 
 def read_arrays(checkpoint: Path) -> dict[str, Array]:
@@ -96,7 +100,10 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
     for name in _document(checkpoint)["files"]:
         if name != LEARNER:
             _verify(checkpoint, name)
-            arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
+            try:
+                arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
+            except ValueError:  # not an array, or one that would need pickle
+                raise _damaged(checkpoint, name) from None
     return arrays
 
 

@@ -15,12 +15,13 @@ from mrq.errors import MRQError
 from mrq.randomness import environment_seed
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
+from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
-from mrq.training.settings import Settings, checked_seeds, chosen_device, worth_compiling
+from mrq.training.settings import Settings, checked_seeds, chosen_device
 
 Say = Callable[[str], None]
 
@@ -30,13 +31,14 @@ def start(task: str, seeds: tuple[int, ...], settings: Settings, root: Path, say
     paths = [run_path(root, task, seed) for seed in checked_seeds(seeds)]
     for path in paths:
         refuse_existing(path)
-    compiled = worth_compiling(settings, chosen_device(settings.device))
+    device = chosen_device(settings.device)
     environments, evaluation_environments = (make_environments(task, seeds) for _ in range(2))
     probe(evaluation_environments)
-    population = Population(seeds, environments, settings.hyperparameters, chosen_device(settings.device))
+    population = Population(seeds, environments, settings.hyperparameters, device)
     make_room(population, settings, say)
-    if compiled:
-        population.learner.compile()
+    if worth_compiling(settings, device):
+        compile_if_possible(population.learner, say, required=settings.compile == "on")
+    compiled = population.learner.compiled
     spaces = describe_spaces(environments.environments[0].environment)
     runs = [
         create_run_folder(path, task, seed, settings, compiled, spaces) for path, seed in zip(paths, seeds, strict=True)
@@ -79,7 +81,7 @@ def _resume_together(runs: list[RunFolder], say: Say) -> None:
     population = Population(seeds, environments, settings.hyperparameters, chosen_device(settings.device))
     make_room(population, settings, say)
     if runs[0].compiled:
-        population.learner.compile()
+        compile_if_possible(population.learner, say)
     for agent, run in enumerate(runs):
         load(population, agent, run, say)
         run.rewind(population.steps)

@@ -1,6 +1,5 @@
 """What a run is asked to do, and the one place where that is checked."""
 
-import shutil
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,7 +9,6 @@ from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
 MOST_STEPS = 10_000_000_000
-UPDATES_WORTH_COMPILING = 3_000  # on a CPU: compiling takes a minute and then saves about a quarter of each update
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,3 @@ def chosen_device(name: str) -> torch.device:
             f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use --device cpu or auto."
         )
     return device
-
-
-def worth_compiling(settings: Settings, device: torch.device) -> bool:
-    if settings.compile != "auto":
-        return settings.compile == "on"
-    if device.type == "cuda":
-        return True
-    updates = settings.steps - settings.hyperparameters.random_steps
-    return updates >= UPDATES_WORTH_COMPILING and shutil.which("g++") is not None

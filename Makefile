@@ -1,0 +1,30 @@
+# Everything happens in .venv, which the first call makes. PYTHON may name another Python (3.11 or later).
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
+DEMO_RUN := $(DEMO)/Pendulum-v1/seed-0
+
+.PHONY: setup demo test lint format
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/mrq train Pendulum-v1 --steps 11_500 --evaluate-every 500 --runs $(DEMO)
+	$(BIN)/mrq evaluate $(DEMO_RUN) --video $(DEMO_RUN)/agent.gif
+
+test: setup lint
+	$(BIN)/pytest --numprocesses 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

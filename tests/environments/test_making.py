@@ -1,0 +1,58 @@
+import sys
+
+import gymnasium as gym
+import pytest
+
+from mrq import MRQError
+from mrq.environments.making import make_environment
+
+
+def test_ids_and_factories():
+    assert make_environment("Pendulum-v1").spec.id == "Pendulum-v1"
+    made = make_environment("tests.environments_for_tests:Counting", lengths=(5,))
+    assert made.lengths == (5,)
+    assert make_environment("gymnasium:CartPole-v1").spec.id == "CartPole-v1"
+
+
+def test_a_module_in_the_present_folder(tmp_path, monkeypatch):
+    (tmp_path / "my_own.py").write_text("import gymnasium as gym\ndef make():\n    return gym.make('CartPole-v1')\n")
+    monkeypatch.chdir(tmp_path)
+    assert make_environment("my_own:make").spec.id == "CartPole-v1"
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("Pendulun-v1", "did you mean Pendulum-v1"),
+        ("pendulum-v1", "did you mean Pendulum-v1"),
+        ("Pendulum-v9", "did you mean Pendulum-v1"),
+        ("Zzzz", "module:factory"),
+        ("nowhere:Thing", "no module 'nowhere'"),
+        ("tests.environments_for_tests:Missing", "has no 'Missing'"),
+        ("tests.environments_for_tests:np", "is not a function or class"),
+        ("builtins:dict", "gave dict where a gymnasium.Env"),
+        ("", "module:factory"),
+    ],
+)
+def test_what_cannot_be_made(task, words):
+    with pytest.raises(MRQError, match=words):
+        make_environment(task)
+
+
+@pytest.mark.parametrize(
+    ("task", "module", "extra"), [("HalfCheetah-v4", "mujoco", "mujoco"), ("ALE/Pong-v5", "ale_py", "atari")]
+)
+def test_a_missing_extra_is_named_with_its_pip_line(task, module, extra, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(("gymnasium.envs.mujoco", "mujoco"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    if module == "ale_py":
+        for name in [name for name in gym.registry if name.startswith("ALE/")]:
+            monkeypatch.delitem(gym.registry, name)
+    with pytest.raises(MRQError, match=rf"pip install 'mrq-rl\[{extra}\]'"):
+        make_environment(task)
+
+
+def test_a_factory_that_raises():
+    with pytest.raises(MRQError, match="could not be made: TypeError"):
+        make_environment("tests.environments_for_tests:Broken")

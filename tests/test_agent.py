@@ -1,0 +1,138 @@
+"""The Python API, and that it learns."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from mrq import MRQ, Hyperparameters, MRQError
+from tests.environments_for_tests import Broken, Counting, Pixels, Target
+
+
+def same_parameters(one, other):
+    ours, theirs = one._population.learner.state_of(0), other._population.learner.state_of(0)
+    return all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+
+
+def test_it_learns_and_stable_baselines_evaluates_it():
+    h = Hyperparameters(
+        hidden_width=64,
+        state_embedding=64,
+        state_action_embedding=64,
+        action_embedding=32,
+        batch_size=64,
+        random_steps=500,
+        target_period=50,
+        encoder_learning_rate=1e-3,
+        value_learning_rate=1e-3,
+        policy_learning_rate=1e-3,
+    )
+    agent = MRQ(Target, seed=0, hyperparameters=h)
+    before, _ = evaluate_policy(agent, Target(), n_eval_episodes=50, deterministic=True, warn=False)
+    assert agent.learn(total_steps=1_500) is agent
+    after, _ = evaluate_policy(agent, Target(), n_eval_episodes=50, deterministic=True, warn=False)
+    assert before < -0.3
+    assert after > -0.15  # a random action scores -0.58 on average, the best constant one -0.4
+
+
+def test_predict_one_and_many(small):
+    agent = MRQ("Pendulum-v1", seed=1, hyperparameters=small)
+    observation = np.array([1.0, 0.0, 0.5], np.float32)
+    action, state = agent.predict(observation, deterministic=True)
+    assert state is None
+    assert agent.action_space.contains(action)
+    actions, _ = agent.predict(np.stack([observation, observation]))
+    assert actions.shape == (2, 1)
+    np.testing.assert_allclose(actions[0], action, rtol=1e-5)
+    with pytest.raises(MRQError, match="shape"):
+        agent.predict(np.zeros(5))
+
+
+def test_discrete_predictions_sample_unless_deterministic(small):
+    agent = MRQ("CartPole-v1", hyperparameters=small)
+    observations = np.zeros((200, 4), np.float32)
+    assert set(agent.predict(observations)[0].tolist()) == {0, 1}
+    assert len(set(agent.predict(observations, deterministic=True)[0].tolist())) == 1
+
+
+def test_images_keep_their_history_in_the_state(small):
+    agent = MRQ(Pixels, hyperparameters=small)
+    environment = Pixels()
+    first, _ = environment.reset(seed=0)
+    action, state = agent.predict(first)
+    assert environment.action_space.contains(action)
+    second, *_ = environment.step(action)
+    _, state = agent.predict(second, state=state)
+    assert state.shape == (1, 4, 1, 84, 84)
+    np.testing.assert_array_equal(state[0, :, 0], [first, first, first, second])
+    _, state = agent.predict(first, state=state, episode_start=np.array([True]))
+    np.testing.assert_array_equal(state[0, :, 0], [first] * 4)
+    mean, _ = evaluate_policy(agent, Pixels(), n_eval_episodes=2, warn=False)
+    assert 0 <= mean <= 20
+
+
+@pytest.mark.parametrize("make", [lambda: gym.make("Pendulum-v1"), Pixels], ids=["vector", "pixels"])
+def test_save_and_load_go_on_as_if_nothing_had_happened(small, make, tmp_path):
+    agent, straight = (MRQ(make(), seed=3, hyperparameters=small) for _ in range(2))
+    straight.learn(60)
+    agent.learn(55).save(tmp_path / "agent")
+    loaded = MRQ.load(tmp_path / "agent", env=make())
+    assert loaded.num_timesteps == 55
+    assert same_parameters(loaded, agent)
+    loaded.learn(5)
+    assert same_parameters(loaded, straight)
+    loaded.save(tmp_path / "agent")  # replaces the checkpoint
+    assert MRQ.load(tmp_path / "agent", env=make()).num_timesteps == 60
+
+
+def test_learning_twice_is_learning_once(small):
+    once, twice = (MRQ("Pendulum-v1", hyperparameters=small) for _ in range(2))
+    once.learn(70)
+    twice.learn(30).learn(40)
+    assert same_parameters(once, twice)
+
+
+def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
+    MRQ("Pendulum-v1", hyperparameters=small).save(tmp_path / "a")
+    assert MRQ.load(tmp_path / "a").learn(10).num_timesteps == 10
+    MRQ(Counting(), hyperparameters=small).save(tmp_path / "b")
+    with pytest.raises(MRQError, match="pass the agent's environment as env="):
+        MRQ.load(tmp_path / "b")
+    with pytest.raises(MRQError, match="was trained with the observation space"):
+        MRQ.load(tmp_path / "a", env="CartPole-v1")
+    with pytest.raises(MRQError, match="another task, seed or hyperparameters"):
+        MRQ("Pendulum-v1", seed=9, hyperparameters=small).save(tmp_path / "a")
+    with pytest.raises(MRQError, match="no run in"):
+        MRQ.load(tmp_path / "c")
+
+
+def test_run_folder_evaluations_and_callback(small, tmp_path):
+    agent = MRQ("CartPole-v1", hyperparameters=small)
+    agent.learn(40, evaluate_every=20, run_folder=tmp_path / "run")
+    assert len((tmp_path / "run" / "evaluations.csv").read_text().splitlines()) == 4  # header, 0, 20, 40
+    steps = []
+    agent.learn(1_000, callback=lambda agent: steps.append(agent.num_timesteps) or len(steps) < 5)
+    assert steps == [41, 42, 43, 44, 45]
+    with pytest.raises(MRQError, match="evaluations need an environment of their own"):
+        MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
+    with pytest.raises(MRQError, match="total_steps is 0"):
+        agent.learn(0)
+
+
+def test_a_fault_keeps_the_agent_usable(small, tmp_path):
+    agent = MRQ(lambda: Broken("raises"), hyperparameters=small)
+    with pytest.raises(MRQError, match="failed at step 29"):
+        agent.learn(100)
+    assert agent.num_timesteps == 29
+    agent.save(tmp_path / "agent")
+
+
+def test_seeds_decide_everything(small):
+    def trained(seed):
+        torch.manual_seed(np.random.default_rng().integers(1000))  # must not matter
+        np.random.seed(np.random.default_rng().integers(1000))
+        return MRQ("Pendulum-v1", seed=seed, hyperparameters=small).learn(60)
+
+    assert same_parameters(trained(0), trained(0))
+    assert not same_parameters(trained(0), trained(1))

@@ -1,0 +1,109 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mrq import MRQError
+from mrq.training import checkpoint
+from mrq.training.checkpoint import (
+    latest_checkpoint,
+    read_arrays,
+    read_counters,
+    read_tensors,
+    step_of,
+    write_checkpoint,
+)
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor(3.0)}
+ARRAYS = {
+    "frames": np.arange(24, dtype=np.uint8).reshape(2, 12),
+    "flag": np.array(True),
+    "empty": np.zeros((0, 3), np.float32),
+}
+
+
+def write(folder: Path, steps: int = 5) -> Path:
+    write_checkpoint(folder, TENSORS, ARRAYS, {"steps": steps, "replay": {"filled": 2}})
+    return latest_checkpoint(folder)
+
+
+def read(path):
+    return read_tensors(path), read_arrays(path), read_counters(path)
+
+
+def test_round_trip(tmp_path):
+    tensors, arrays, counters = read(write(tmp_path))
+    assert counters == {"steps": 5, "replay": {"filled": 2}}
+    for name, tensor in TENSORS.items():
+        assert torch.equal(tensors[name], tensor)
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+def test_only_the_latest_is_kept(tmp_path):
+    write(tmp_path, 5)
+    write(tmp_path, 900)
+    path = write(tmp_path, 1_000)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert step_of(path) == 1_000
+
+
+@pytest.mark.parametrize("name", ["learner.safetensors", "frames.npy", "checkpoint.json"])
+@pytest.mark.parametrize("damage", ["cut short", "changed", "removed"])
+def test_damage_is_found_and_named(tmp_path, name, damage):
+    path = write(tmp_path)
+    file = path / name
+    content = bytearray(file.read_bytes())
+    if damage == "cut short":
+        file.write_bytes(content[:-3])
+    elif damage == "changed":
+        place = content.index(b'"steps": 5') + 9 if name == "checkpoint.json" else len(content) - 1
+        content[place] ^= 1
+        file.write_bytes(content)
+    else:
+        file.unlink()
+    with pytest.raises(MRQError, match=f"damaged: {name}"):
+        read(path)
+
+
+def test_another_format_is_named(tmp_path):
+    path = write(tmp_path)
+    document = json.loads((path / "checkpoint.json").read_text())
+    document["format"] = 99
+    (path / "checkpoint.json").write_text(json.dumps(document))
+    with pytest.raises(MRQError, match="has format 99 and this version of mrq reads format 1"):
+        read(path)
+
+
+def test_pickles_are_not_loaded(tmp_path, monkeypatch):
+    path = write(tmp_path)
+    np.save(path / "frames.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    monkeypatch.setattr(checkpoint, "_verify", lambda *_: None)  # as if the digests had been forged too
+    with pytest.raises(MRQError, match=r"damaged: frames\.npy"):
+        read_arrays(path)
+
+
+def test_a_full_disk_keeps_the_last_good_one(tmp_path, monkeypatch):
+    path = write(tmp_path)
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MRQError, match="no space is left on the disk; the one of step 5 is kept"):
+        write(tmp_path, 6)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    read(path)
+
+
+def test_what_a_kill_left_behind_is_ignored(tmp_path):
+    path = write(tmp_path)
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "learner.safetensors").write_bytes(b"half")
+    assert latest_checkpoint(tmp_path) == path
+    assert step_of(write(tmp_path, 7)) == 7

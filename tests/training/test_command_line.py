@@ -1,0 +1,199 @@
+"""The commands as a user runs them: in a process of their own."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from mrq.training.checkpoint import latest_checkpoint
+
+SMALL = [
+    *("--hidden-width", "32", "--state-embedding", "32", "--state-action-embedding", "32", "--action-embedding", "16"),
+    *("--batch-size", "16", "--target-period", "50", "--random-steps", "200"),
+    *("--evaluate-every", "200", "--evaluation-episodes", "2"),
+]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def start(*arguments, cwd):
+    command = [sys.executable, "-m", "mrq", *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def mrq(*arguments, cwd):
+    process = start(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=300)
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def train(cwd, *arguments, task="Pendulum-v1"):
+    code, out, err = mrq("train", task, *SMALL, *arguments, cwd=cwd)
+    assert code == 0, err
+    return out
+
+
+def rows(folder):
+    with (folder / "evaluations.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def weights(folder):
+    return load_file(latest_checkpoint(folder / "checkpoints") / "learner.safetensors")
+
+
+def assert_same(one, other):
+    assert rows(one) == rows(other)
+    ours, theirs = weights(one), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in ours.items():
+        assert tensor.equal(theirs[name]), name
+    first, second = (latest_checkpoint(folder / "checkpoints") for folder in (one, other))
+    for file in first.glob("*.npy"):
+        assert file.read_bytes() == (second / file.name).read_bytes(), file.name
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two seeds of CartPole, trained together."""
+    folder = tmp_path_factory.mktemp("finished")
+    train(folder, "--steps", 450, "--seeds", 0, 1, task="CartPole-v1")
+    return folder / "runs" / "CartPole-v1"
+
+
+def test_what_a_run_folder_holds(finished):
+    for seed in (0, 1):
+        folder = finished / f"seed-{seed}"
+        document = json.loads((folder / "run.json").read_text())
+        assert (document["task"], document["seed"]) == ("CartPole-v1", seed)
+        assert document["settings"]["hyperparameters"]["discount"] == 0.99
+        assert {"python", "torch", "gymnasium", "numpy"} <= document["versions"].keys()
+        evaluations = rows(folder)
+        assert list(evaluations[0]) == ["task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes"]
+        assert [int(row["step"]) for row in evaluations] == [0, 200, 400, 450]
+        assert all(
+            float(row["return_mean"]) == float(row["length_mean"]) for row in evaluations
+        )  # CartPole pays 1 a step
+        assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+        assert latest_checkpoint(folder / "checkpoints").name.endswith("step-450")
+
+
+def test_tensorboard_has_losses_values_and_speed(finished):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(finished / "seed-0" / "tensorboard"))
+    events.Reload()
+    names = {"dynamics_loss", "reward_loss", "terminal_loss", "value_loss", "policy_loss", "value_mean", "reward_scale"}
+    assert {f"learning/{name}" for name in names} | {"speed/steps_per_second"} <= set(events.Tags()["scalars"])
+    assert [event.step for event in events.Scalars("evaluation/return")] == [0, 200, 400, 450]
+    assert events.Scalars("learning/reward_scale")[-1].value == pytest.approx(1.0)
+
+
+def test_evaluate_and_film(finished, tmp_path):
+    for name, magic in [("film.mp4", b"ftyp"), ("film.gif", b"GIF8")]:
+        code, out, err = mrq("evaluate", finished / "seed-0", "--episodes", 2, "--video", tmp_path / name, cwd=tmp_path)
+        assert code == 0, err
+        assert "over 2 episodes" in out
+        assert magic in (tmp_path / name).read_bytes()[:16]
+    code, out, _ = mrq("evaluate", finished / "seed-0", "--deterministic", "--episodes", 1, cwd=tmp_path)
+    assert code == 0
+    assert "over 1 episodes" in out
+
+
+def test_a_killed_run_resumes_bit_for_bit(tmp_path):
+    train(tmp_path, "--steps", 900, "--runs", "whole")
+    process = start(
+        "train", "Pendulum-v1", *SMALL, "--steps", 900, "--runs", "killed", "--checkpoint-minutes", 0.002, cwd=tmp_path
+    )
+    run = tmp_path / "killed" / "Pendulum-v1" / "seed-0"
+    deadline = time.monotonic() + 200
+    while time.monotonic() < deadline and process.poll() is None:
+        checkpoint = latest_checkpoint(run / "checkpoints")
+        if checkpoint is not None and int(checkpoint.name.rpartition("-")[2]) > 300:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    code, out, err = mrq("resume", run, cwd=tmp_path)
+    assert code == 0, err
+    assert "going on at step" in out
+    assert "new episode" not in out
+    assert_same(run, tmp_path / "whole" / "Pendulum-v1" / "seed-0")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, number):
+    train(tmp_path, "--steps", 700, "--runs", "whole", "--seeds", 0, 1, task="CartPole-v1")
+    process = start("train", "CartPole-v1", *SMALL, "--steps", 700, "--runs", "cut", "--seeds", 0, 1, cwd=tmp_path)
+    for line in process.stdout:
+        if "learning begins" in line:
+            break
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    folders = [tmp_path / "cut" / "CartPole-v1" / f"seed-{seed}" for seed in (0, 1)]
+    assert "interrupted at step" in out
+    code, out, err = mrq("resume", *folders, cwd=tmp_path)
+    assert code == 0, err
+    for folder in folders:
+        assert_same(folder, tmp_path / "whole" / "CartPole-v1" / folder.name)
+
+
+def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
+    code, _, err = mrq("train", "tests.environments_for_tests:nan_observation", *SMALL, "--steps", 300, cwd=tmp_path)
+    assert code == 1
+    assert "failed at step 29: the observation contains NaN" in err
+    assert len(err.strip().splitlines()) == 1
+    run = tmp_path / "runs" / "tests.environments_for_tests-nan_observation" / "seed-0"
+    assert latest_checkpoint(run / "checkpoints").name.endswith("step-29")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["Pendulun-v1"], "did you mean Pendulum-v1"),
+        (["Pendulum-v1", "--steps", "-5"], "--steps is -5"),
+        (["Pendulum-v1", "--steps", "0"], "--steps is 0"),
+        (["Pendulum-v1", "--steps", "99999999999999"], "between 1 and 10,000,000,000"),
+        (["Pendulum-v1", "--seeds", "1", "1"], "different whole numbers"),
+        (["Pendulum-v1", "--seed", "-1"], "0 or more"),
+        (["Pendulum-v1", "--device", "cuda:7"], "use --device cpu"),
+        (["Pendulum-v1", "--device", "toaster"], "no device 'toaster'"),
+        (["Pendulum-v1", "--discount", "1.5"], "below 1"),
+        (["Pendulum-v1", "--batch-size", "0"], "batch_size"),
+        (["Pendulum-v1", "--evaluate-every", "-1"], "--evaluate-every"),
+        (["tests.environments_for_tests:Broken"], "could not be made"),
+    ],
+)
+def test_bad_requests_get_one_sentence_and_no_folder(tmp_path, arguments, words):
+    code, _, err = mrq("train", *arguments, cwd=tmp_path)
+    assert code == 1
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_folder_that_exists_and_one_that_does_not(finished, tmp_path):
+    code, _, err = mrq("train", "CartPole-v1", "--runs", finished.parent, cwd=tmp_path)
+    assert code == 1
+    assert "already exists" in err
+    for command in ("resume", "evaluate"):
+        code, _, err = mrq(command, tmp_path / "nothing", cwd=tmp_path)
+        assert code == 1
+        assert "there is no run in" in err
+    code, _, err = mrq("resume", finished / "seed-0", cwd=tmp_path)
+    assert code == 1
+    assert "has finished its 450 steps" in err
+    code, _, err = mrq("evaluate", finished / "seed-0", "--video", "film.avi", cwd=tmp_path)
+    assert code == 1
+    assert ".mp4 or .gif" in err
