@@ -1,9 +1,10 @@
 """The command line: mrq train, mrq evaluate, mrq resume."""
 
+import errno
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import tyro
 
@@ -96,6 +97,11 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
+def refuse(sentence: str, status: int = 1) -> NoReturn:
+    print(f"mrq: {sentence}", file=sys.stderr)
+    sys.exit(status)
+
+
 def main() -> None:
     try:
         command = tyro.cli(
@@ -107,12 +113,10 @@ def main() -> None:
             description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
         )
         command.run()
-    except (
-        MRQError,
-        OSError,
-    ) as error:  # what the system refuses says itself what it is: a full disk, a right that lacks
-        print(f"mrq: {error}", file=sys.stderr)
-        sys.exit(1)
+    except MRQError as error:
+        refuse(str(error))
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        refuse("no space is left on the disk; make room, then use `mrq resume`." if full else f"{error}.")
     except KeyboardInterrupt:
-        print("mrq: stopped at once; the last checkpoint is intact.", file=sys.stderr)
-        sys.exit(130)
+        refuse("stopped at once; the last checkpoint is intact.", status=130)

@@ -44,7 +44,7 @@ def test_encoder_loss(encoder, small):
             if alive[b, t] == 0:
                 break
             terminal, zs, logits = networks.predict(encoder, networks.encode_pair(encoder, zs, actions[b : b + 1, t]))
-            r = float(np.clip(rewards[b, t], bins[0], bins[-1]))
+            r = rewards[b, t].clamp(bins[0], bins[-1]).item()
             high = int(np.clip(np.searchsorted(bins.numpy(), r), 1, 64))
             share = (r - bins[high - 1]) / (bins[high] - bins[high - 1])
             log_p = F.log_softmax(logits, -1)[0]

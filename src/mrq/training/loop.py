@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from mrq.environments.workers import EnvironmentFault, Environments
 from mrq.training.checkpoint import write_checkpoint
-from mrq.training.evaluation import Evaluation, evaluate
+from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
 from mrq.training.learning_curve import draw_learning_curve
 from mrq.training.population import Population
@@ -29,36 +29,20 @@ def train(
     try:
         while True:
             population.update(interrupted)  # first, since a resumed run may owe some
-            if interrupted():
-                break
             if evaluation_environments is not None and _evaluation_due(population, settings):
-                evaluations = evaluate(
-                    population.learner,
-                    evaluation_environments,
-                    population.seeds,
-                    population.steps,
-                    settings.evaluation_episodes,
-                    interrupted=interrupted,
-                )
-                if evaluations is None:
-                    break
-                population.evaluated_at = population.steps
-                _record_evaluations(population, evaluations, runs, progress)
-            if population.steps >= settings.steps:
+                _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
+            if interrupted() or population.steps >= settings.steps:
                 break
             if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
                 save(population, runs)
                 last_checkpoint = time.monotonic()
-            ended = population.step()
-            for agent, episode_return in ended.items():
-                for run in runs[agent : agent + 1]:
-                    run.record_metrics(population.steps, {"training/episode_return": episode_return})
-            if population.steps % period == 0 and population.updates > 0:
+            _record_returns(population.step(), population.steps, runs)
+            if population.updates > 0 and population.steps % period == 0:
                 _record_metrics(population, runs, progress)
             if population.steps == random_steps:
                 progress.say(f"step {random_steps:,}: random steps are over, learning begins")
                 progress.restart_clock(random_steps)
-            progress.show(population.steps)
+            progress.show(population.steps, learning=population.updates > 0)
             if on_step is not None and on_step() is False:
                 break
     except EnvironmentFault:
@@ -77,16 +61,42 @@ def _evaluation_due(population: Population, settings: Settings) -> bool:
     return due and population.evaluated_at != population.steps
 
 
-def _record_evaluations(
-    population: Population, evaluations: list[Evaluation], runs: Sequence[RunFolder], progress: ProgressBar
+def _evaluate(
+    population: Population,
+    environments: Environments,
+    runs: Sequence[RunFolder],
+    settings: Settings,
+    progress: ProgressBar,
+    interrupted: Interruption,
 ) -> None:
+    """Evaluates and records, unless interrupted: then the resumed run will evaluate."""
+    began = time.monotonic()
+    evaluations = evaluate(
+        population.learner,
+        environments,
+        population.seeds,
+        population.steps,
+        settings.evaluation_episodes,
+        interrupted=interrupted,
+    )
+    if evaluations is None:
+        return
+    population.evaluated_at = population.steps
     for evaluation, run in zip(evaluations, runs, strict=False):
         run.record_evaluation(population.steps, evaluation)
         draw_learning_curve(run)
     pairs = zip(population.seeds, evaluations, strict=True)
     texts = [f"{e.mean:,.1f} ± {e.std:,.1f} (seed {seed})" for seed, e in pairs]
-    progress.say(f"step {population.steps:,}: return {', '.join(texts)}")
+    speed = f", {progress.steps_per_second:,.1f} steps/s" if population.updates else ""
+    progress.say(f"step {population.steps:,}: return {', '.join(texts)}{speed}")
     progress.show_evaluation(sum(e.mean for e in evaluations) / len(evaluations))
+    progress.leave_out(time.monotonic() - began)
+
+
+def _record_returns(returns: dict[int, float], step: int, runs: Sequence[RunFolder]) -> None:
+    for agent, run in enumerate(runs):
+        if agent in returns:
+            run.record_metrics(step, {"training/episode_return": returns[agent]})
 
 
 def _record_metrics(population: Population, runs: Sequence[RunFolder], progress: ProgressBar) -> None:

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 
 class ProgressBar:
@@ -16,6 +16,7 @@ class ProgressBar:
         self.console = Console(quiet=not shown, highlight=False, soft_wrap=True)
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), steps)], maxlen=5)
         self._bar = Progress(
+            SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -37,12 +38,12 @@ class ProgressBar:
     def say(self, line: str) -> None:
         self.console.print(line, markup=False)
 
-    def show(self, steps: int) -> None:
-        """Called at every step. Speed is taken over whole target periods, whose updates come in bursts."""
+    def show(self, steps: int, learning: bool) -> None:
+        """Called at every step. Random steps go by fast and say nothing about the time left."""
         if steps % self.period == 0:
             self._marks.append((time.monotonic(), steps))
             left = (self.total_steps - steps) / max(self.steps_per_second, 1e-9)
-            pace = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left"
+            pace = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left" if learning else "random steps"
             self._bar.update(self._task, completed=steps, pace=pace)
         elif steps % 10 == 0:
             self._bar.update(self._task, completed=steps)
@@ -51,13 +52,17 @@ class ProgressBar:
         self._bar.update(self._task, evaluation=f"return {mean_return:,.1f}")
 
     def restart_clock(self, steps: int) -> None:
-        """Where the pace changes for good: when training begins, or after an evaluation."""
+        """Measures the pace from here on, as when training begins."""
         self._marks.clear()
         self._marks.append((time.monotonic(), steps))
 
+    def leave_out(self, seconds: float) -> None:
+        """Does not count time that was spent on something else, such as an evaluation."""
+        self._marks = deque([(then + seconds, steps) for then, steps in self._marks], maxlen=self._marks.maxlen)
+
     @property
     def steps_per_second(self) -> float:
-        """Of each agent, over the last few target periods; 0 while unknown."""
+        """Of each agent, over the last few whole target periods, whose updates come in bursts; 0 while unknown."""
         (then, earlier), (now, steps) = self._marks[0], self._marks[-1]
         return (steps - earlier) / (now - then) if now > then else 0.0
 
