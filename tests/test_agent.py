@@ -1,5 +1,7 @@
 """The Python API, and that it learns."""
 
+import json
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -114,6 +116,10 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
     steps = []
     agent.learn(1_000, callback=lambda agent: steps.append(agent.num_timesteps) or len(steps) < 5)
     assert steps == [41, 42, 43, 44, 45]
+    agent.learn(10, run_folder=tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["steps"] == 55
+    with pytest.raises(MRQError, match="already exists"):
+        MRQ("CartPole-v1", hyperparameters=small).learn(5, run_folder=tmp_path / "run")
     with pytest.raises(MRQError, match="evaluations need an environment of their own"):
         MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
     with pytest.raises(MRQError, match="total_steps is 0"):
@@ -126,6 +132,28 @@ def test_a_fault_keeps_the_agent_usable(small, tmp_path):
         agent.learn(100)
     assert agent.num_timesteps == 29
     agent.save(tmp_path / "agent")
+    episodes = agent._population.episodes[0]
+    with pytest.raises(MRQError, match="failed at step 29"):
+        agent.learn(100, run_folder=tmp_path / "run")
+    assert agent._population.episodes[0] == episodes + 1, "the episode that broke off is not gone on with"
+    agent.save(tmp_path / "run")
+
+
+@pytest.mark.parametrize("source", [None, 3, [Target()]])
+def test_what_is_no_environment(source):
+    with pytest.raises(MRQError, match="it takes a Gymnasium id"):
+        MRQ(source)
+
+
+def test_whole_numbers_of_any_kind(small, tmp_path):
+    agent = MRQ("Pendulum-v1", seed=np.int64(3), hyperparameters=small)
+    agent.learn(np.int32(5), run_folder=tmp_path / "run").save(tmp_path / "saved")
+    assert MRQ.load(tmp_path / "saved").num_timesteps == 5
+    for seed in (None, 1.5, "a", -1):
+        with pytest.raises(MRQError, match="whole number"):
+            MRQ("Pendulum-v1", seed=seed)
+    with pytest.raises(MRQError, match="whole number"):
+        agent.learn(1.5)
 
 
 def test_seeds_decide_everything(small):

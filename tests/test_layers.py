@@ -22,7 +22,7 @@ ALLOWED = {
     "__init__": {"agent", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }
-LIBRARIES_OF_THE_ALGORITHM = {"torch", "numpy", "math", "collections", "functools", "mrq"}
+LIBRARIES_OF_THE_ALGORITHM = {"torch", "numpy", "math", "collections", "functools", "typing", "mrq"}
 
 
 def station(module: str) -> str:

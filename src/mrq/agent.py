@@ -1,5 +1,7 @@
 """MRQ: an agent in Python, with Stable-Baselines3's conventions for learn, predict, save and load."""
 
+import operator
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +18,11 @@ from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
-from mrq.training.checkpoint import write_checkpoint
 from mrq.training.compiling import compile_if_possible, worth_compiling
-from mrq.training.interruption import Interruption
-from mrq.training.loop import train
+from mrq.training.loop import save
 from mrq.training.population import Population
-from mrq.training.progress import ProgressBar
-from mrq.training.run_folder import RunFolder, create_run_folder
-from mrq.training.runs import describe_spaces, guarded, load, make_room, probe
+from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
+from mrq.training.runs import describe_spaces, guarded, load, make_room, probe, train_runs
 from mrq.training.settings import Settings, checked_seeds, chosen_device
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
@@ -45,23 +44,19 @@ class MRQ:
         device: str = "auto",
         compile: Literal["auto", "on", "off"] = "auto",
     ) -> None:
+        self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         self._source = env
         environment = _make(env)
         self.task = _name(env, environment)
-        self.seed = checked_seeds((seed,))[0]
+        environments = guarded([environment], self.task, (self.seed,))
+        self._border = environments.environments[0].border
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
-        self._border = guarded([environment], self.task, (seed,)).environments[0].border
         self._settings = Settings(
             steps=1, device=device, compile=compile, hyperparameters=hyperparameters or Hyperparameters()
         )
-        self._population = Population(
-            (seed,),
-            guarded([environment], self.task, (seed,)),
-            self._settings.hyperparameters,
-            chosen_device(device),
-        )
-        self._run: RunFolder | None = None
-        self._prediction = generator(seed, Stream.PREDICTION)
+        self._population = Population((self.seed,), environments, self._settings.hyperparameters, chosen_device(device))
+        self._folder: Path | None = None  # where this agent's run is recorded
+        self._prediction = generator(self.seed, Stream.PREDICTION)
 
     @property
     def num_timesteps(self) -> int:
@@ -80,33 +75,28 @@ class MRQ:
         """Trains for `total_steps` more environment steps.
 
         `callback` is called after every step and stops the training by returning False. `evaluate_every` and
-        `run_folder` do what they do on the command line: evaluations every so many steps, and a folder with
-        evaluations.csv, TensorBoard events and checkpoints. Ctrl-C stops early and keeps what was learned.
+        `run_folder` do what they do on the command line: evaluations every so many steps, printed as they come, and
+        a folder with evaluations.csv, TensorBoard events and checkpoints. Ctrl-C stops early and keeps what was
+        learned.
         """
-        if total_steps < 1:
-            raise MRQError(f"total_steps is {total_steps:,}; it must be 1 or more.")
-        settings = replace(self._settings, steps=self.num_timesteps + total_steps, evaluate_every=evaluate_every)
+        more = _whole(total_steps, "total_steps")
+        if more < 1:
+            raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
+        settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
-        if worth_compiling(settings, self._population.device):
+        if not self._population.learner.compiled and worth_compiling(settings, self._population.device):
             compile_if_possible(self._population.learner, print, required=settings.compile == "on")
-        run = None if run_folder is None else self._run_at(Path(run_folder), settings)
-        label, period = f"{self.task}, seed {self.seed}", settings.hyperparameters.target_period
-        with (
-            ProgressBar(label, self.num_timesteps, settings.steps, period, progress_bar) as progress,
-            Interruption() as interrupted,
-        ):
-            train(
-                self._population,
-                evaluation_environments,
-                [] if run is None else [run],
-                settings,
-                progress,
-                interrupted,
-                None if callback is None else lambda: callback(self),
-            )
-        if run is not None:
-            run.close()
+        interrupted = train_runs(
+            self._population,
+            evaluation_environments,
+            [] if run_folder is None else [self._recording_at(Path(run_folder), settings)],
+            settings,
+            shown=progress_bar or evaluate_every > 0,
+            on_step=None if callback is None else lambda: callback(self),
+        )
+        if interrupted.number == signal.SIGTERM:
+            signal.raise_signal(signal.SIGTERM)  # all is saved; the rest is the program's own affair
         return self
 
     def predict(
@@ -140,14 +130,18 @@ class MRQ:
 
         Saving to the same path again replaces the checkpoint; what else the folder holds stays.
         """
-        run = self._run_at(Path(path), replace(self._settings, steps=max(self.num_timesteps, 1)))
-        write_checkpoint(run.checkpoints, *self._population.state_of(0))
-        run.close()
+        path = Path(path)
+        run = self._open(path) if path.exists() else self._create(path, self._settings)
+        try:
+            save(self._population, [run])
+        finally:
+            run.close()
 
     @classmethod
     def load(cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto") -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id."""
         run = RunFolder(Path(path))
+        _ = run.checkpoint  # there must be one
         try:
             source = make_environment(run.task) if env is None else env
         except MRQError as error:
@@ -157,20 +151,36 @@ class MRQ:
             seed=run.seed,
             hyperparameters=run.settings.hyperparameters,
             device=device,
-            compile="on" if run.compiled else "off",
+            compile=run.settings.compile,
         )
+        agent.task, agent._folder = run.task, run.path
         if env is None:
-            agent._source = agent.task = run.task
-        _ = run.checkpoint  # there must be one
-        load(agent._population, 0, run, lambda _: None)
+            agent._source = run.task
+        load(agent._population, 0, run, print)
         return agent
 
-    def _run_at(self, path: Path, settings: Settings) -> RunFolder:
-        """This agent's run folder at `path`, made if there is none."""
-        if not path.exists():
-            environment = self._population.environments.environments[0].environment
-            compiled = self._population.learner.compiled
-            return create_run_folder(path, self.task, self.seed, settings, compiled, describe_spaces(environment))
+    def _recording_at(self, path: Path, settings: Settings) -> RunFolder:
+        """The folder that `learn` records to: a new one, or this agent's own."""
+        if path != self._folder:
+            refuse_existing(path)
+            self._folder = path
+            return self._create(path, settings)
+        run = self._open(path)
+        run.extend(settings.steps)
+        run.rewind(self._population.evaluated_at)
+        return run
+
+    def _create(self, path: Path, settings: Settings) -> RunFolder:
+        environment = self._population.environments.environments[0].environment
+        steps = max(settings.steps, self.num_timesteps)
+        compiled = self._population.learner.compiled
+        return create_run_folder(
+            path, self.task, self.seed, replace(settings, steps=steps), compiled, describe_spaces(environment)
+        )
+
+    def _open(self, path: Path) -> RunFolder:
+        if not (path / "run.json").exists():
+            raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
         mine = (self.task, self.seed, self._settings.hyperparameters)
         if (run.task, run.seed, run.settings.hyperparameters) != mine:
@@ -196,6 +206,11 @@ class MRQ:
 def _make(source: EnvironmentSource) -> Environment:
     if isinstance(source, gym.Env):
         return source
+    if not isinstance(source, str) and not callable(source):
+        raise MRQError(
+            f"MRQ was given {type(source).__name__}; it takes a Gymnasium id, one gymnasium.Env (no vector of them), "
+            "or a function that makes one."
+        )
     environment = make_environment(source) if isinstance(source, str) else source()
     if not isinstance(environment, gym.Env):
         raise MRQError(f"the function gave {type(environment).__name__} where a gymnasium.Env was expected.")
@@ -206,3 +221,10 @@ def _name(source: EnvironmentSource, environment: Environment) -> str:
     if isinstance(source, str):
         return source
     return type(environment.unwrapped).__name__ if environment.spec is None else environment.spec.id
+
+
+def _whole(number: int, name: str) -> int:
+    try:
+        return operator.index(number)  # NumPy's integers too
+    except TypeError:
+        raise MRQError(f"{name} is {number!r}; it must be a whole number.") from None

@@ -18,8 +18,8 @@ class Train:
 
     task: tyro.conf.Positional[str]
     """A Gymnasium id, or module:factory for your own environment."""
-    seed: int = 0
-    """Seed of the agent."""
+    seed: int | None = None
+    """Seed of the agent; 0 if none is given."""
     seeds: tuple[int, ...] = ()
     """Several seeds: one agent each, trained in one process."""
     runs: Path = Path("runs")
@@ -29,7 +29,9 @@ class Train:
     def run(self) -> None:
         from mrq.training.runs import start
 
-        runs = start(self.task, self.seeds or (self.seed,), self.settings, self.runs, say)
+        if self.seed is not None and self.seeds:
+            raise MRQError("give either --seed or --seeds.")
+        runs = start(self.task, self.seeds or (self.seed or 0,), self.settings, self.runs, say)
         summarise([run.path for run in runs])
 
 
@@ -53,8 +55,8 @@ class Evaluate:
 
         evaluation = play(self.run_folder, self.episodes, self.deterministic, self.video, self.device)
         say(
-            f"return {evaluation.mean:,.1f} ± {evaluation.std:,.1f} over {self.episodes} episodes "
-            f"of {evaluation.mean_length:,.0f} steps on average"
+            f"return {evaluation.mean:,.1f} ± {evaluation.std:,.1f}, {evaluation.mean_length:,.0f} steps an episode "
+            f"(episodes: {self.episodes})"
         )
         summarise([self.run_folder], self.video)
 
@@ -78,6 +80,7 @@ class Resume:
 def summarise(folders: list[Path], video: Path | None = None) -> None:
     """What there is to look at, and how to go on."""
     from mrq.training.run_folder import RunFolder
+    from mrq.training.runs import resume_command
 
     for folder in folders:
         run = RunFolder(folder)
@@ -90,7 +93,8 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
             say(f"learning curve  {folder / 'learning_curve.png'}")
         if video is not None:
             say(f"video           {video}")
-        say(f"go on           mrq resume {folder}{'' if run.unfinished else f' --steps {2 * run.settings.steps}'}")
+        more = "" if run.unfinished else f" --steps {2 * run.settings.steps}"
+        say(f"go on           {resume_command([run])}{more}")
 
 
 def say(line: str) -> None:
@@ -118,5 +122,7 @@ def main() -> None:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         refuse("no space is left on the disk; make room, then use `mrq resume`." if full else f"{error}.")
+    except MemoryError as error:
+        refuse(f"there is not enough memory ({error}); use smaller networks or batches, or fewer agents.")
     except KeyboardInterrupt:
-        refuse("stopped at once; the last checkpoint is intact.", status=130)
+        refuse("stopped at once; a checkpoint, if one was written, is intact.", status=130)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 
 from mrq.errors import MRQError
 
+SIZES = {"batch_size", "state_embedding", "action_embedding", "state_action_embedding", "hidden_width", "reward_bins"}
+LARGEST_SIZE = 65_536
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -94,8 +97,12 @@ class Hyperparameters:
         }
         for field in fields(self):
             value = getattr(self, field.name)
-            if not (value > 0 or (value == 0 and field.name in may_be_zero)) or value == float("inf"):
-                raise MRQError(f"the hyperparameter {field.name} is {value}; it must be a positive, finite number.")
+            zero = field.name in may_be_zero
+            if not (value > 0 or (value == 0 and zero)) or value == float("inf"):
+                bound = "0 or more" if zero else "above 0"
+                raise MRQError(f"the hyperparameter {field.name} is {value}; it must be a finite number {bound}.")
+            if field.name in SIZES and value > LARGEST_SIZE:
+                raise MRQError(f"the hyperparameter {field.name} is {value:,}; it must be at most {LARGEST_SIZE:,}.")
         if self.discount >= 1:
             raise MRQError(f"the discount is {self.discount}; it must be below 1.")
         if self.reward_bins < 2:

@@ -1,6 +1,7 @@
 """The update of P agents: schedule, targets, gradients, optimisers."""
 
 import copy
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -98,6 +99,12 @@ def test_encoder_update_is_adamw_on_the_loss_with_targets_from_the_target_encode
 def test_rl_update_is_value_first_then_policy_with_the_new_value(small, spec):
     h = replace(small, value_gradient_clip=0.01)  # small enough to clip
     learner = make(spec, h)
+    with torch.no_grad():  # targets and scales that differ from one another
+        for parameters in learner.targets.values():
+            for tensor in parameters.values():
+                tensor += 0.1 * torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1))
+        learner.reward_scale.fill_(2.0)
+        learner.target_reward_scale.fill_(3.0)
     windows = windows_for(spec, h, 1, 1, 2, 3)
     noise = noise_for(value_noise, spec, h, 1, 1)
     own = {
@@ -115,8 +122,8 @@ def test_rl_update_is_value_first_then_policy_with_the_new_value(small, spec):
             windows.rewards[0],
             windows.alive[0],
             {name: tensor[0] for name, tensor in noise.items()},
-            torch.tensor(1.0),
-            torch.tensor(1.0),
+            torch.tensor(2.0),
+            torch.tensor(3.0),
             h,
         )
         zs = networks.encode_state(own["encoder"], windows.states[0, :, 0])
@@ -149,7 +156,7 @@ def test_rl_update_is_value_first_then_policy_with_the_new_value(small, spec):
     ids=["vector-box", "vector-discrete", "image-discrete", "image-box"],
 )
 def test_each_of_three_agents_learns_as_if_it_were_alone(small, spec):
-    h = replace(small, batch_size=4)
+    h = replace(small, batch_size=4, value_gradient_clip=0.05)  # clips, each agent by its own norm
 
     def learned(agents: slice, seeds):
         learner = make(spec, h, seeds)
@@ -169,8 +176,12 @@ def test_each_of_three_agents_learns_as_if_it_were_alone(small, spec):
     for agent, seed in enumerate((7, 8, 9)):
         alone = learned(slice(agent, agent + 1), (seed,)).state_of(0)
         for name, tensor in together.state_of(agent).items():
-            # One step of AdamW turns any gradient, however small, into a change of the learning rate's size.
-            torch.testing.assert_close(tensor, alone[name], rtol=1e-3, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}")
+            # AdamW turns any gradient, however small, into a step of the learning rate's size: its moments, which
+            # hold the gradients themselves, are compared closely, and parameters up to two such steps.
+            tolerance = 1e-5 if name.startswith(("mean.", "square.")) else 2 * 2 * 3e-4
+            torch.testing.assert_close(
+                tensor, alone[name], rtol=1e-3, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+            )
     assert not torch.equal(
         together.networks["policy"]["linear0.weight"][0], together.networks["policy"]["linear0.weight"][1]
     )
@@ -193,9 +204,65 @@ def test_state_round_trip_continues_exactly(small, spec):
     assert len(METRICS) == first.metrics.shape[1]
 
 
+def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
+    spec, h = Spec((1, 84, 84), 4, 3, True), replace(small, batch_size=2)
+    learner = make(spec, h)
+    windows, noise = windows_for(spec, h, 1, 1, 6, 5), noise_for(encoder_noise, spec, h, 1, 1)
+    encoder = {n: t[0].detach() for n, t in learner.networks["encoder"].items()}
+
+    def embedded(batch, state):
+        row, column = noise["shift"][0, batch, state].tolist()
+        padded = np.pad(windows.states[0, batch, state].numpy(), ((0, 0), (4, 4), (4, 4)), mode="edge")
+        cropped = padded[:, row : row + 84, column : column + 84].copy()
+        return networks.encode_state(encoder, torch.from_numpy(cropped)[None])[0]
+
+    embeddings = learner._embed_targets(learner.targets["encoder"], windows.states[:, :, 1:], noise)
+    for batch in range(2):
+        for state in range(1, 6):
+            torch.testing.assert_close(embeddings[0, batch, state - 1], embedded(batch, state), rtol=1e-3, atol=1e-4)
+    pair = Windows(
+        windows.slots, windows.states[:, :, :2], *(t[:, :, :3] for t in windows[2:4]), windows.alive[:, :, :4]
+    )
+    shifts = noise_for(value_noise, spec, h, 1, 1) | {"shift": noise["shift"][:, :, :2]}
+    _, _, zs, _ = learner._value_gradients(
+        learner.networks["value"],
+        learner.networks["encoder"],
+        learner.targets,
+        pair.states,
+        pair.actions[:, :, 0],
+        pair.rewards,
+        pair.alive,
+        shifts,
+        learner.reward_scale,
+        learner.target_reward_scale,
+    )
+    for batch in range(2):
+        torch.testing.assert_close(zs[0, batch], embedded(batch, 0), rtol=1e-3, atol=1e-4)
+
+
+def test_a_compiler_that_fails_is_done_without(small, spec, monkeypatch):
+    def broken(function):
+        def call(*arguments):
+            raise RuntimeError("the compiler was killed")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", broken)
+    eager, failing, complaints = make(spec, small), make(spec, small), []
+    failing.compile(lambda: complaints.append(1))
+    windows, noise = windows_for(spec, small, 1, 1, 2, 3), noise_for(value_noise, spec, small, 1, 1)
+    for learner in (eager, failing):
+        learner.update_value_and_policy(windows, noise)
+    assert complaints == [1]
+    assert not failing.compiled
+    for name, tensor in eager.state_of(0).items():
+        assert torch.equal(tensor, failing.state_of(0)[name]), name
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling needs a C++ compiler")
 def test_compiled_updates_are_the_eager_ones(small, spec):
-    eager, compiled = make(spec, small), make(spec, small)
-    compiled.compile()
+    eager, compiled, complaints = make(spec, small), make(spec, small), []
+    compiled.compile(lambda: complaints.append(1))
     windows, noise = windows_for(spec, small, 1, 1, 2, 3), noise_for(value_noise, spec, small, 1, 1)
     unrolled = windows_for(spec, small, 1, 1, 6, 5)
     for learner in (eager, compiled):
@@ -203,3 +270,4 @@ def test_compiled_updates_are_the_eager_ones(small, spec):
         learner.update_value_and_policy(windows, noise)
     for name, tensor in eager.state_of(0).items():
         torch.testing.assert_close(tensor, compiled.state_of(0)[name], rtol=1e-3, atol=2e-5)
+    assert not complaints

@@ -112,7 +112,7 @@ def test_images(shape, frame_shape, history):
         (spaces.Box(0, 1, (84, 84), np.float32), "uint8, not float32"),
         (spaces.Text(5), "Text"),
         (spaces.Sequence(BOX), "Sequence"),
-        (spaces.Dict(camera=spaces.Box(0, 255, (84, 84, 3), np.uint8), x=BOX), "not supported yet"),
+        (spaces.Dict(camera=spaces.Box(0, 255, (84, 84, 3), np.uint8), x=BOX), "not supported here yet"),
     ],
 )
 def test_observation_spaces_that_are_not_supported_are_named(space, words):

@@ -32,7 +32,7 @@ def test_agents_step_side_by_side():
         ("wrong dtype", "<U1"),
         ("nan reward", "the reward is nan"),
         ("old api", "five values"),
-        ("wrong flag", "not both booleans"),
+        ("wrong flag", "where booleans were expected"),
         ("raises", r"raised ZeroDivisionError: division by zero \(environments_for_tests.py, line \d+\)"),
     ],
 )

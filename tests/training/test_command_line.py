@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,11 +103,11 @@ def test_evaluate_and_film(finished, tmp_path):
     for name, magic in [("film.mp4", b"ftyp"), ("film.gif", b"GIF8")]:
         code, out, err = mrq("evaluate", finished / "seed-0", "--episodes", 2, "--video", tmp_path / name, cwd=tmp_path)
         assert code == 0, err
-        assert "over 2 episodes" in out
+        assert "(episodes: 2)" in out
         assert magic in (tmp_path / name).read_bytes()[:16]
     code, out, _ = mrq("evaluate", finished / "seed-0", "--deterministic", "--episodes", 1, cwd=tmp_path)
     assert code == 0
-    assert "over 1 episodes" in out
+    assert "(episodes: 1)" in out
 
 
 def test_a_killed_run_resumes_bit_for_bit(tmp_path):
@@ -152,7 +153,7 @@ def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, num
 def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
     code, _, err = mrq("train", "tests.environments_for_tests:nan_observation", *SMALL, "--steps", 300, cwd=tmp_path)
     assert code == 1
-    assert "failed at step 29: the observation contains NaN" in err
+    assert "failed at step 29: the observation contains NaN. What was learned is kept" in err
     assert len(err.strip().splitlines()) == 1
     run = tmp_path / "runs" / "tests.environments_for_tests-nan_observation" / "seed-0"
     assert latest_checkpoint(run / "checkpoints").name.endswith("step-29")
@@ -167,7 +168,7 @@ def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
         (["Pendulum-v1", "--steps", "99999999999999"], "between 1 and 10,000,000,000"),
         (["Pendulum-v1", "--seeds", "1", "1"], "different whole numbers"),
         (["Pendulum-v1", "--seed", "-1"], "0 or more"),
-        (["Pendulum-v1", "--device", "cuda:7"], "use --device cpu"),
+        (["Pendulum-v1", "--device", "cuda:7"], "use cpu or auto"),
         (["Pendulum-v1", "--device", "toaster"], "no device 'toaster'"),
         (["Pendulum-v1", "--discount", "1.5"], "below 1"),
         (["Pendulum-v1", "--batch-size", "0"], "batch_size"),
@@ -181,6 +182,57 @@ def test_bad_requests_get_one_sentence_and_no_folder(tmp_path, arguments, words)
     assert words in err
     assert len(err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path):
+    process = start("train", "Pendulum-v1", *SMALL, "--steps", 210, cwd=tmp_path)
+    for line in process.stdout:
+        if line.startswith("step 0:"):
+            break
+    process.kill()
+    process.communicate()
+    run = tmp_path / "runs" / "Pendulum-v1" / "seed-0"
+    assert len(rows(run)) == 1
+    code, _, err = mrq("resume", run, cwd=tmp_path)
+    assert code == 0, err
+    assert [row["step"] for row in rows(run)] == ["0", "200", "210"]
+
+
+def test_a_changed_run_json_is_refused(finished, tmp_path):
+    shutil.copytree(finished / "seed-0", tmp_path / "run")
+    text = (tmp_path / "run" / "run.json").read_text()
+    for change in (('"hidden_width": 32', '"hidden_width": 64'), ('"seed": 0', '"seed": 5')):
+        (tmp_path / "run" / "run.json").write_text(text.replace(*change))
+        for command in ("resume", "evaluate"):
+            arguments = ["--steps", "600"] if command == "resume" else []
+            code, _, err = mrq(command, tmp_path / "run", *arguments, cwd=tmp_path)
+            assert code == 1
+            assert "are not those of its checkpoint" in err
+    (tmp_path / "run" / "run.json").write_text(text)
+    code, _, err = mrq("resume", tmp_path / "run", "--steps", 10, cwd=tmp_path)
+    assert code == 1
+    assert "has finished its 450 steps" in err
+    assert (tmp_path / "run" / "run.json").read_text() == text, "a refused request changes nothing"
+
+
+def test_a_finished_run_goes_on_with_more_steps(finished, tmp_path):
+    folders = [tmp_path / f"seed-{seed}" for seed in (0, 1)]
+    for folder in folders:
+        shutil.copytree(finished / folder.name, folder)
+    code, _, err = mrq("resume", *folders, "--steps", 480, cwd=tmp_path)
+    assert code == 0, err
+    for folder in folders:
+        assert [row["step"] for row in rows(folder)] == ["0", "200", "400", "450", "480"]
+        assert json.loads((folder / "run.json").read_text())["settings"]["steps"] == 480
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_checkpoint(finished, tmp_path):
+    arguments = ["--steps", "300", *SMALL, "--value-learning-rate", "1e30"]
+    code, _, err = mrq("train", "Pendulum-v1", *arguments, cwd=tmp_path)
+    assert code == 1
+    assert "loss became" in err
+    assert len(err.strip().splitlines()) == 1
+    assert latest_checkpoint(tmp_path / "runs" / "Pendulum-v1" / "seed-0" / "checkpoints") is None
 
 
 def test_a_run_folder_that_exists_and_one_that_does_not(finished, tmp_path):

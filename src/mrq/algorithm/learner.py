@@ -4,8 +4,9 @@ The losses are written for one agent; here they are `vmap`ped over a leading age
 and noise tensor has. Nothing mixes agents: the sum of their losses is differentiated, each gradient stays its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ from mrq.interface import Spec, Windows
 
 NETWORKS = ("encoder", "value", "policy")
 ENCODER_LOSSES = ("dynamics_loss", "reward_loss", "terminal_loss")
-METRICS = (*ENCODER_LOSSES, "value_loss", "policy_loss", "value_mean")
+METRICS = (*ENCODER_LOSSES, "value_loss", "value_mean", "policy_loss")
 
 
 class Learner:
@@ -42,8 +43,7 @@ class Learner:
         device: torch.device,
     ) -> None:
         self.spec, self.hyperparameters, self.device = spec, hyperparameters, device
-        self.agents = len(generators)
-        h = hyperparameters
+        h, agents = hyperparameters, len(generators)
         initial = [(initial_encoder(g, spec, h), initial_value(g, h), initial_policy(g, spec, h)) for g in generators]
         self.networks: dict[str, Parameters] = {}
         for network, parameters in zip(NETWORKS, zip(*initial, strict=True), strict=True):
@@ -63,21 +63,37 @@ class Learner:
         self.optimisers = {
             network: _adamw(self.networks[network], rates[network], h.weight_decay) for network in NETWORKS
         }
-        self.reward_scale = torch.ones(self.agents, device=device)
-        self.target_reward_scale = torch.ones(self.agents, device=device)
-        self.metrics = torch.zeros(self.agents, len(METRICS), device=device)  # of the latest updates
+        self.reward_scale = torch.ones(agents, device=device)
+        self.target_reward_scale = torch.ones(agents, device=device)
+        self.metrics = torch.zeros(agents, len(METRICS), device=device)  # of the latest updates
         self.bins = bin_locations(h.reward_bins, h.reward_range).to(device)
         # Encoder updates whose target embeddings are computed in one pass; images are large.
         self.chunk = 1 if spec.image else 10
 
         self.compiled = False
 
-    def compile(self) -> None:
-        """From now on, runs the costly parts of an update compiled."""
-        if not self.compiled:
-            for name in ("_embed_targets", "_encoder_gradients", "_value_gradients", "_policy_gradients"):
-                setattr(self, name, torch.compile(getattr(self, name)))
+    def compile(self, on_failure: Callable[[], None]) -> None:
+        """From now on, runs the costly parts of an update compiled; uncompiled again where that fails.
+
+        They are compiled when first called, and change nothing themselves: a call that fails can be made again.
+        """
+        for name in ("_embed_targets", "_encoder_gradients", "_value_gradients", "_policy_gradients"):
+            setattr(self, name, self._compiled_or_not(getattr(self, name), on_failure))
         self.compiled = True
+
+    def _compiled_or_not(self, function: Callable[..., Any], on_failure: Callable[[], None]) -> Callable[..., Any]:
+        compiled = torch.compile(function)
+
+        def call(*arguments: Any) -> Any:
+            if self.compiled:
+                try:
+                    return compiled(*arguments)
+                except Exception:
+                    self.compiled = False
+                    on_failure()
+            return function(*arguments)
+
+        return call
 
     def sync_targets(self, mean_absolute_reward: Tensor) -> None:
         """Copies every network to its target, and takes up a new reward scale (agents,)."""
@@ -96,7 +112,7 @@ class Learner:
         for start in range(0, windows.slots.shape[1], h.batch_size):
             batch = slice(start, start + h.batch_size)
             first_noise = {name: tensor[:, batch, 0].contiguous() for name, tensor in noise.items()}
-            gradients, self.metrics[:, :3] = self._encoder_gradients(
+            gradients, self._metrics("dynamics_loss", "terminal_loss")[:] = self._encoder_gradients(
                 self.networks["encoder"],
                 first_states[:, batch].contiguous(),
                 first_noise,
@@ -110,7 +126,7 @@ class Learner:
 
     def update_value_and_policy(self, windows: Windows, noise: Noise) -> Tensor:
         """One update of the value, then of the policy; returns the TD errors (agents, batch)."""
-        gradients, td_errors, zs, self.metrics[:, 3], self.metrics[:, 5] = self._value_gradients(
+        gradients, td_errors, zs, self._metrics("value_loss", "value_mean")[:] = self._value_gradients(
             self.networks["value"],
             self.networks["encoder"],
             self.targets,
@@ -123,7 +139,7 @@ class Learner:
             self.target_reward_scale,
         )
         self._descend("value", gradients)
-        gradients, self.metrics[:, 4] = self._policy_gradients(
+        gradients, self._metrics("policy_loss", "policy_loss")[:] = self._policy_gradients(
             self.networks["policy"], self.networks["encoder"], self.networks["value"], zs, noise
         )
         self._descend("policy", gradients)
@@ -160,7 +176,11 @@ class Learner:
 
     def _per_agent(self) -> dict[str, Tensor]:
         """Every tensor that has an agent axis and outlives an update, by name."""
-        tensors = {"reward_scale": self.reward_scale, "target_reward_scale": self.target_reward_scale}
+        tensors = {
+            "reward_scale": self.reward_scale,
+            "target_reward_scale": self.target_reward_scale,
+            "metrics": self.metrics,
+        }
         for network in NETWORKS:
             for name, parameter in self.networks[network].items():
                 moments = self.optimisers[network].state[parameter]
@@ -213,7 +233,7 @@ class Learner:
         noise: Noise,
         reward_scale: Tensor,
         target_reward_scale: Tensor,
-    ) -> tuple[list[Tensor], Tensor, Tensor, Tensor, Tensor]:
+    ) -> tuple[list[Tensor], Tensor, Tensor, Tensor]:
         first, last = states[:, :, 0], states[:, :, 1]
         if "shift" in noise:
             first = torch.vmap(shift)(first, noise["shift"][:, :, 0])
@@ -234,14 +254,18 @@ class Learner:
             zsa = torch.vmap(encode_pair)(encoder, zs, actions)
         losses, td_errors, value_mean = torch.vmap(value_loss)(value, zsa, target)
         gradients = _clip(_gradients(losses, value), self.hyperparameters.value_gradient_clip)
-        return gradients, td_errors, zs, losses.detach(), value_mean
+        return gradients, td_errors, zs, torch.stack([losses.detach(), value_mean], 1)
 
     def _policy_gradients(
         self, policy: Parameters, encoder: Parameters, value: Parameters, zs: Tensor, noise: Noise
     ) -> tuple[list[Tensor], Tensor]:
         loss = partial(policy_loss, h=self.hyperparameters)
         losses = torch.vmap(loss)(policy, _detached(encoder), _detached(value), zs, noise)
-        return _gradients(losses, policy), losses.detach()
+        return _gradients(losses, policy), losses.detach()[:, None]
+
+    def _metrics(self, first: str, last: str) -> Tensor:
+        """The latest metrics from `first` to `last` (agents, count), to be written to."""
+        return self.metrics[:, METRICS.index(first) : METRICS.index(last) + 1]
 
     def _descend(self, network: str, gradients: Sequence[Tensor]) -> None:
         for parameter, gradient in zip(self.networks[network].values(), gradients, strict=True):

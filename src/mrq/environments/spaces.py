@@ -79,10 +79,10 @@ def _box_action_size(space: Space[Any]) -> int:
         span = space.high.astype(np.float32) - space.low.astype(np.float32)
     if not np.isfinite(span).all():
         raise MRQError(
-            f"the action space {space} has no bounds; give it some with "
+            f"the action space {space} has no bounds to speak of; give it some with "
             "gymnasium.wrappers.TransformAction(env, lambda action: action, Box(low, high))."
         )
-    if not space.shape or 0 in space.shape:
+    if 0 in space.shape:
         raise MRQError(f"the action space {space} is empty; there is nothing to learn.")
     return int(np.prod(space.shape))
 
@@ -133,8 +133,8 @@ def _vector_size(space: Space[Any]) -> int:
         size = sum(_vector_size(part) for part in space.spaces.values())
     else:
         raise MRQError(
-            f"the observation space {space} is not supported yet; observations must be images, vectors, or "
-            "Dicts and Tuples of vectors, so wrap the environment with gymnasium.wrappers.TransformObservation."
+            f"the observation space {space} is not supported here yet; observations must be an image, a vector, or "
+            "a Dict or Tuple of vectors, so wrap the environment with gymnasium.wrappers.TransformObservation."
         )
     if size == 0:
         raise MRQError(f"the observation space {space} is empty; there is nothing to see.")
@@ -155,13 +155,19 @@ def _vectors(space: Space[Any], value: Any, name: str) -> list[Array]:
     if isinstance(space, spaces.Discrete):
         if not space.contains(value):
             raise Fault(f"{name} is {value!r}, which is not in {space}")
-        return [np.eye(int(space.n), dtype=np.float32)[int(value) - int(space.start)]]
+        return [_one_hot(int(space.n), int(value) - int(space.start))]
     if isinstance(space, spaces.MultiDiscrete):
         if not space.contains(value):
             raise Fault(f"{name} is {value!r}, which is not in {space}")
         pairs = zip(space.nvec.ravel(), (value - space.start).ravel(), strict=True)
-        return [np.eye(int(n), dtype=np.float32)[int(index)] for n, index in pairs]
+        return [_one_hot(int(n), int(index)) for n, index in pairs]
     return [_checked_box(space, value, name).astype(np.float32).ravel()]
+
+
+def _one_hot(size: int, index: int) -> Array:
+    vector = np.zeros(size, np.float32)
+    vector[index] = 1
+    return vector
 
 
 def _unbatched(space: Space[Any], observations: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ class Guarded:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
+        if not all(hasattr(environment, name) for name in ("observation_space", "action_space")):
+            raise MRQError(f"{environment} has no observation_space or no action_space; Gymnasium's API asks for both.")
         self.border = Border(environment.observation_space, environment.action_space)
 
     def reset(self, seed: int) -> Array:
@@ -39,20 +42,20 @@ class Guarded:
             )
         observation, reward, terminated, truncated, _ = result
         if not all(isinstance(flag, bool | np.bool_) for flag in (terminated, truncated)):
-            raise Fault("terminated and truncated are not both booleans")
-        try:
-            with np.errstate(over="ignore"):
-                number = np.float32(reward)
-        except (TypeError, ValueError):
-            raise Fault(f"the reward {reward!r} is not a number") from None
-        if number.ndim or not np.isfinite(number):
-            raise Fault(f"the reward is {reward!r}")
+            raise Fault(f"terminated is {terminated!r} and truncated {truncated!r} where booleans were expected")
+        number = np.asarray(reward)
+        if number.ndim or number.dtype.kind not in "buif":
+            raise Fault(f"the reward is {reward!r} where a single number was expected")
+        with np.errstate(over="ignore"):
+            number = number.astype(np.float32)
+        if not np.isfinite(number):
+            raise Fault(f"the reward is {reward!r}, which is no finite float32")
         return self.border.frame(observation), float(number), bool(terminated), bool(truncated)
 
     def _call(self, function: Callable[[], Any]) -> Any:
         try:
             return function()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise Fault(f"it raised {what} ({Path(place.filename).name}, line {place.lineno})") from error
@@ -99,7 +102,8 @@ class Environments:
 
     def close(self) -> None:
         for environment in self.environments:
-            environment.environment.close()
+            with suppress(Exception):  # nothing is lost by it any more
+                environment.environment.close()
 
     def _frames(self) -> Array:
         return np.zeros((len(self.environments), *self.spec.frame_shape), self.dtype)

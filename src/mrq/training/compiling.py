@@ -33,4 +33,4 @@ def compile_if_possible(learner: Learner, say: Callable[[str], None], required: 
             ) from error
         say("note: no working compiler was found, so updates run uncompiled and slower (Debian: g++, python3-dev)")
         return
-    learner.compile()
+    learner.compile(lambda: say("note: compiling failed, so updates run uncompiled and slower"))

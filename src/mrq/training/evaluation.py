@@ -50,6 +50,7 @@ def evaluate(
     """
     agents = len(seeds)
     generators = [generator(seed, Stream.EVALUATION, step) for seed in seeds]
+    episode_seeds = [g.integers(2**31, size=episodes).tolist() for g in generators]
     results = [Evaluation([], []) for _ in seeds]
     history = np.zeros((agents, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
     returns, lengths, over, playing = (
@@ -62,10 +63,10 @@ def evaluate(
         if interrupted():
             return None
         if over.any():
-            episode_seeds = [
-                int(g.integers(2**31)) if begins else 0 for g, begins in zip(generators, over, strict=True)
+            next_seeds = [
+                own[len(result.returns) % episodes] for own, result in zip(episode_seeds, results, strict=True)
             ]
-            history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
+            history[over] = environments.reset(over, next_seeds, step)[over][:, None]
             returns[over], lengths[over], over = 0, 0, np.zeros(agents, bool)
         if watch is not None:
             watch(environments.environments[0].environment)

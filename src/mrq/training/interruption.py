@@ -12,11 +12,11 @@ class Interruption:
     """While entered, a signal makes the instance answer True; a second one interrupts at once."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self.number: int | None = None  # the first signal
         self._previous: dict[signal.Signals, Any] = {}
 
     def __call__(self) -> bool:
-        return self._asked
+        return self.number is not None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
@@ -29,6 +29,6 @@ class Interruption:
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
+        if self.number is not None:
             raise KeyboardInterrupt
-        self._asked = True
+        self.number = number

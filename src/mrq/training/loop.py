@@ -40,7 +40,8 @@ def train(
             if population.updates > 0 and population.steps % period == 0:
                 _record_metrics(population, runs, progress)
             if population.steps == random_steps:
-                progress.say(f"step {random_steps:,}: random steps are over, learning begins")
+                compiling = "; compiling takes a minute or two" if population.learner.compiled else ""
+                progress.say(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
                 progress.restart_clock(random_steps)
             progress.show(population.steps, learning=population.updates > 0)
             if on_step is not None and on_step() is False:
@@ -53,7 +54,8 @@ def train(
 
 def save(population: Population, runs: Sequence[RunFolder]) -> None:
     for agent, run in enumerate(runs):
-        write_checkpoint(run.checkpoints, *population.state_of(agent))
+        tensors, arrays, counters = population.state_of(agent)
+        write_checkpoint(run.checkpoints, tensors, arrays, counters | {"run": run.identity})
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
@@ -87,7 +89,8 @@ def _evaluate(
         draw_learning_curve(run)
     pairs = zip(population.seeds, evaluations, strict=True)
     texts = [f"{e.mean:,.1f} ± {e.std:,.1f} (seed {seed})" for seed, e in pairs]
-    speed = f", {progress.steps_per_second:,.1f} steps/s" if population.updates else ""
+    known = population.updates > 0 and progress.steps_per_second > 0
+    speed = f", {progress.steps_per_second:,.1f} steps/s" if known else ""
     progress.say(f"step {population.steps:,}: return {', '.join(texts)}{speed}")
     progress.show_evaluation(sum(e.mean for e in evaluations) / len(evaluations))
     progress.leave_out(time.monotonic() - began)

@@ -1,6 +1,6 @@
 """Playing episodes with a trained agent, and filming them."""
 
-import warnings
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,13 @@ import numpy as np
 
 from mrq.algorithm.learner import Learner
 from mrq.environments.making import Environment
-from mrq.environments.workers import Environments
 from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import check_spaces, make_environments
+from mrq.training.runs import check_spaces, counters_of, make_environments
 from mrq.training.settings import chosen_device
 
 LONGEST_FILM = 1_000  # frames
@@ -30,7 +29,12 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
-    options: dict[str, Any] = {} if video is None else {"render_mode": "rgb_array"}
+    checkpoint = run.checkpoint
+    counters_of(run)  # refuses a checkpoint that is not this run's
+    options: dict[str, Any] = {}
+    if video is not None:
+        options["render_mode"] = "rgb_array"
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     environments = make_environments(run.task, (run.seed,), **options)
     check_spaces(run, environments.environments[0].environment)
     learner = Learner(
@@ -39,24 +43,56 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         [generator(run.seed, Stream.PARAMETERS)],
         chosen_device(device),
     )
-    learner.load_state_of(0, read_tensors(run.checkpoint))
-    film: list[Array] = []
-
-    def watch(environment: Environment) -> None:
-        if len(film) < LONGEST_FILM:
-            film.append(_picture(environment))
-
-    step = step_of(run.checkpoint)
+    learner.load_state_of(0, read_tensors(checkpoint))
+    step, film = step_of(checkpoint), None if video is None else Film(video)
     try:
         evaluations = evaluate(
-            learner, environments, (run.seed,), step, episodes, deterministic, None if video is None else watch
+            learner,
+            environments,
+            (run.seed,),
+            step,
+            episodes,
+            deterministic,
+            None if film is None else film.take,
         )
-        if video is not None:
-            _write_film(video, film, environments)
     finally:
         environments.close()
+        if film is not None:
+            film.close()
     assert evaluations is not None
     return evaluations[0]
+
+
+class Film:
+    """A video file that pictures of an environment are added to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.frames = path, 0
+        self._writer: Any = None
+
+    def take(self, environment: Environment) -> None:
+        if self.frames == LONGEST_FILM:
+            return
+        picture = _picture(environment)
+        try:
+            if self._writer is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.touch()  # finds out whether it may be written before a codec complains at length
+                self._writer = imageio.get_writer(self.path, **self._options(environment))
+            self._writer.append_data(picture)
+        except OSError as error:
+            raise MRQError(f"the video {self.path} could not be written: {error.strerror}.") from error
+        self.frames += 1
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _options(self, environment: Environment) -> dict[str, Any]:
+        rate = float(environment.metadata.get("render_fps") or 30)
+        if self.path.suffix == ".mp4":
+            return {"fps": rate, "macro_block_size": 2}
+        return {"duration": 1000 / rate, "loop": 0}
 
 
 def _picture(environment: Environment) -> Array:
@@ -68,17 +104,3 @@ def _picture(environment: Environment) -> Array:
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")
     return picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]  # the MP4 codec wants even sides
-
-
-def _write_film(path: Path, film: list[Array], environments: Environments) -> None:
-    rate = float(environments.environments[0].environment.metadata.get("render_fps") or 30)
-    options: dict[str, Any] = (
-        {"fps": rate, "macro_block_size": 2} if path.suffix == ".mp4" else {"duration": 1000 / rate, "loop": 0}
-    )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            imageio.mimwrite(path, list[Any](film), **options)
-    except OSError as error:
-        raise MRQError(f"the video {path} could not be written: {error}") from error

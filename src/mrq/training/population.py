@@ -122,6 +122,11 @@ class Population:
 
     def state_of(self, agent: int) -> tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]]:
         """One agent's tensors, replay arrays and counters: all it needs to go on, alone or beside others."""
+        tensors = self.learner.state_of(agent)
+        if not all(tensor.isfinite().all() for tensor in tensors.values()):
+            raise LossFault(
+                f"{self.environments.names[agent]}: the networks hold NaN at step {self.steps:,}, so nothing was saved."
+            )
         arrays, replay_counters = self.replay.state_of(agent)
         counters: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         counters |= {
@@ -130,7 +135,7 @@ class Population:
             "episode_return": float(self.episode_returns[agent]),
             "replay": replay_counters,
         }
-        return self.learner.state_of(agent), arrays, counters
+        return tensors, arrays, counters
 
     def load_state_of(
         self, agent: int, tensors: dict[str, torch.Tensor], arrays: dict[str, Array], counters: dict[str, Any]
@@ -173,5 +178,6 @@ class Population:
             raise LossFault(
                 f"{self.environments.names[agent]}: the {METRICS[metric].replace('_', ' ')} became "
                 f"{float(self.learner.metrics[agent, metric])} at step {self.steps:,} ({kind} update); "
-                "the last checkpoint is intact. Look for extreme rewards or observations in the environment."
+                "nothing was saved after that. Look for extreme rewards or observations, or hyperparameters far from "
+                "the paper's."
             )

@@ -13,6 +13,8 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
+import shutil
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +57,11 @@ class RunFolder:
         self._lock: int | None = None
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have been written by to belong to this run."""
+        return {"task": self.task, "seed": self.seed, "hyperparameters": asdict(self.settings.hyperparameters)}
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
@@ -94,7 +101,7 @@ class RunFolder:
         kept = [row for row in self.evaluations() if int(row["step"]) <= step]
         aside = self.path / "evaluations.csv.unfinished"
         with aside.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
         aside.replace(self.path / "evaluations.csv")
@@ -109,9 +116,9 @@ class RunFolder:
 
     def record_evaluation(self, step: int, evaluation: Evaluation) -> None:
         numbers = (evaluation.mean, evaluation.std, evaluation.mean_length)
-        row = (self.task, self.seed, step, *(f"{number:.6g}" for number in numbers), len(evaluation.returns))
+        row = (self.task, self.seed, step, *(f"{number:.8g}" for number in numbers), len(evaluation.returns))
         with (self.path / "evaluations.csv").open("a", newline="") as file:
-            csv.writer(file).writerow(row)
+            csv.writer(file, lineterminator="\n").writerow(row)
             file.flush()
             os.fsync(file.fileno())
         self.record_metrics(step, {"evaluation/return": evaluation.mean, "evaluation/length": evaluation.mean_length})
@@ -135,7 +142,7 @@ class RunFolder:
 def create_run_folder(
     path: Path, task: str, seed: int, settings: Settings, compiled: bool, spaces: dict[str, str]
 ) -> RunFolder:
-    """Made aside and renamed: either the whole folder is there or none."""
+    """Made aside and renamed, so that either the whole folder is there or none; comes locked."""
     document = {
         "mrq": version.__version__,
         "task": task,
@@ -155,15 +162,18 @@ def create_run_folder(
         (aside / "evaluations.csv").write_text(",".join(COLUMNS) + "\n")
         aside.rename(path)
     except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
         raise MRQError(f"the run folder {path} cannot be made: {error.strerror}; choose another with --runs.") from None
-    return RunFolder(path)
+    run = RunFolder(path)
+    run.lock()
+    return run
 
 
 def refuse_existing(path: Path) -> None:
     if path.exists():
         raise MRQError(
-            f"the run folder {path} already exists; go on with it by `mrq resume {path}`, or choose another "
-            "place with --runs."
+            f"the run folder {path} already exists; go on with it by `mrq resume {shlex.quote(str(path))}`, "
+            "or choose another place with --runs."
         )
 
 

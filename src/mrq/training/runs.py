@@ -1,6 +1,9 @@
 """Starting and resuming runs: from what was asked for to a population in its loop."""
 
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +13,7 @@ import numpy as np
 
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.spaces import Fault
-from mrq.environments.workers import Environments, Guarded
+from mrq.environments.workers import EnvironmentFault, Environments, Guarded
 from mrq.errors import MRQError
 from mrq.randomness import environment_seed
 from mrq.replay.buffer import reserve, slots_needed
@@ -18,7 +21,7 @@ from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counter
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
-from mrq.training.population import Population
+from mrq.training.population import COUNTERS, Population
 from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
 from mrq.training.settings import Settings, checked_seeds, chosen_device
@@ -43,39 +46,40 @@ def start(task: str, seeds: tuple[int, ...], settings: Settings, root: Path, say
     runs = [
         create_run_folder(path, task, seed, settings, compiled, spaces) for path, seed in zip(paths, seeds, strict=True)
     ]
-    for run in runs:
-        run.lock()
-    _train(population, evaluation_environments, runs, settings)
+    _train(population, evaluation_environments, runs, settings, say)
     return runs
 
 
 def resume(folders: Sequence[Path], steps: int | None, say: Say) -> list[RunFolder]:
     """Goes on with runs where they stopped; those that stand at the same place train together."""
+    if not folders:
+        raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
     runs = [RunFolder(folder) for folder in folders]
+    places = {}
     for run in runs:
         run.lock()
-        if steps is not None:
+        counters = counters_of(run)
+        done = counters.get("steps", 0)
+        if done >= (steps or run.settings.steps):
+            raise MRQError(
+                f"the run in {run.path} has finished its {done:,} steps; go on with more, such as --steps {2 * done}."
+            )
+        places[run.path] = [counters.get(name) for name in COUNTERS]
+    if steps is not None:
+        for run in runs:
             run.extend(steps)
-    counters = {run.path: _counters(run) for run in runs}
 
     def place(run: RunFolder) -> str:
-        shared = {
-            name: counters[run.path].get(name) for name in ("steps", "encoder_updates", "updates", "evaluated_at")
-        }
-        return repr((run.task, run.settings, run.compiled, shared))
+        return repr((run.task, run.settings, run.compiled, places[run.path]))
 
-    for run in runs:
-        if counters[run.path].get("steps", 0) >= run.settings.steps:
-            raise MRQError(
-                f"the run in {run.path} has finished its {counters[run.path]['steps']:,} steps; "
-                f"give more to go on, such as --steps {2 * counters[run.path]['steps']}."
-            )
     for _, group in groupby(sorted(runs, key=place), key=place):
-        _resume_together(list(group), say)
+        if _resume_together(list(group), say):
+            break
     return runs
 
 
-def _resume_together(runs: list[RunFolder], say: Say) -> None:
+def _resume_together(runs: list[RunFolder], say: Say) -> bool:
+    """True if it was interrupted."""
     settings, seeds = runs[0].settings, tuple(run.seed for run in runs)
     environments, evaluation_environments = (make_environments(runs[0].task, checked_seeds(seeds)) for _ in range(2))
     population = Population(seeds, environments, settings.hyperparameters, chosen_device(settings.device))
@@ -84,22 +88,34 @@ def _resume_together(runs: list[RunFolder], say: Say) -> None:
         compile_if_possible(population.learner, say)
     for agent, run in enumerate(runs):
         load(population, agent, run, say)
-        run.rewind(population.steps)
+        run.rewind(population.evaluated_at)
     say(f"going on at step {population.steps:,} of {settings.steps:,}")
-    _train(population, evaluation_environments, runs, settings)
+    return _train(population, evaluation_environments, runs, settings, say)
 
 
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
-    checkpoint = latest_checkpoint(run.checkpoints)
-    if checkpoint is None:
+    counters = counters_of(run)
+    if not counters:
         return
     check_spaces(run, population.environments.environments[agent].environment)
-    sentence = population.load_state_of(
-        agent, read_tensors(checkpoint), read_arrays(checkpoint), read_counters(checkpoint)
-    )
+    sentence = population.load_state_of(agent, read_tensors(run.checkpoint), read_arrays(run.checkpoint), counters)
     if sentence is not None:
         say(sentence)
+
+
+def counters_of(run: RunFolder) -> dict[str, Any]:
+    """Those of the run's last checkpoint, or none; refuses a checkpoint that another run.json belongs to."""
+    checkpoint = latest_checkpoint(run.checkpoints)
+    if checkpoint is None:
+        return {}
+    counters = read_counters(checkpoint)
+    if counters["run"] != run.identity:
+        raise MRQError(
+            f"the task, seed or hyperparameters in {run.path / 'run.json'} are not those of its checkpoint; "
+            "restore the file from a copy."
+        )
+    return counters
 
 
 def make_environments(task: str, seeds: Sequence[int], **options: Any) -> Environments:
@@ -146,29 +162,62 @@ def check_spaces(run: RunFolder, environment: Environment) -> None:
 
 
 def run_path(root: Path, task: str, seed: int) -> Path:
-    """root/task/seed-N, the task as it is but for what does not belong into a file name."""
-    return root / re.sub(r"[^\w./+-]+", "-", task).strip("/.") / f"seed-{seed}"
+    """root/task/seed-N, the task as it is but for what does not belong into a path."""
+    parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
+    return root.joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
 
 
-def _counters(run: RunFolder) -> dict[str, Any]:
-    checkpoint = latest_checkpoint(run.checkpoints)
-    return {} if checkpoint is None else read_counters(checkpoint)
-
-
-def _train(
-    population: Population, evaluation_environments: Environments, runs: list[RunFolder], settings: Settings
-) -> None:
-    label = f"{runs[0].task}, seed {', '.join(str(run.seed) for run in runs)}"
-    period = settings.hyperparameters.target_period
-    evaluated = evaluation_environments if settings.evaluate_every else None
-    with ProgressBar(label, population.steps, settings.steps, period) as progress, Interruption() as interrupted:
+def train_runs(
+    population: Population,
+    evaluation_environments: Environments | None,
+    runs: Sequence[RunFolder],
+    settings: Settings,
+    shown: bool = True,
+    on_step: Callable[[], bool | None] | None = None,
+) -> Interruption:
+    """The loop with its bar and its signals, and what must be put away afterwards."""
+    names, period = population.environments.names, settings.hyperparameters.target_period
+    with (
+        ProgressBar(", ".join(names), population.steps, settings.steps, period, shown) as progress,
+        Interruption() as interrupted,
+    ):
         try:
-            train(population, evaluated, runs, settings, progress, interrupted)
+            train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
+        except EnvironmentFault as fault:
+            population.over[:] = True  # the environments are no longer where the replay believes them
+            if not runs:
+                raise
+            raise EnvironmentFault(
+                f"{fault} What was learned is kept; mend the environment, then go on with: {resume_command(runs)}"
+            ) from fault
         finally:
             for run in runs:
                 run.close()
-            population.environments.close()
-            evaluation_environments.close()
+            if evaluation_environments is not None:
+                evaluation_environments.close()
+    return interrupted
+
+
+def resume_command(runs: Sequence[RunFolder]) -> str:
+    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}"
+
+
+def program() -> str:
+    """How this program can be called again, as shortly as it can be."""
+    if shutil.which("mrq") is not None:
+        return "mrq"
+    return sys.argv[0] if Path(sys.argv[0]).name == "mrq" else "python -m mrq"
+
+
+def _train(
+    population: Population, evaluation_environments: Environments, runs: list[RunFolder], settings: Settings, say: Say
+) -> bool:
+    """True if it was interrupted."""
+    try:
+        evaluated = evaluation_environments if settings.evaluate_every else None
+        interrupted = train_runs(population, evaluated, runs, settings)
+    finally:
+        population.environments.close()
     if interrupted():
-        folders = " ".join(str(run.path) for run in runs)
-        progress.say(f"interrupted at step {population.steps:,}; go on with: mrq resume {folders}")
+        say(f"interrupted at step {population.steps:,}; go on with: {resume_command(runs)}")
+    return interrupted()

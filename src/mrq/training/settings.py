@@ -13,7 +13,7 @@ MOST_STEPS = 10_000_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train. Everything but the hyperparameters has no influence on what is learned."""
+    """How long to train, where, and what to record."""
 
     steps: int = 1_000_000
     """Environment steps (agent decisions) to train for."""
@@ -43,12 +43,14 @@ class Settings:
 
 
 def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    if not seeds or any(seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
+    whole = all(isinstance(seed, int) and seed >= 0 for seed in seeds)
+    if not seeds or not whole or len(set(seeds)) < len(seeds):
         raise MRQError(f"the seeds are {list(seeds)}; they must be different whole numbers, 0 or more.")
     return seeds
 
 
 def chosen_device(name: str) -> torch.device:
+    torch.backends.cudnn.allow_tf32 = False  # PyTorch's default rounds convolutions alone
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -58,7 +60,5 @@ def chosen_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise MRQError(
-            f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use --device cpu or auto."
-        )
+        raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
     return device

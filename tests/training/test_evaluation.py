@@ -1,0 +1,73 @@
+import gymnasium as gym
+import numpy as np
+import torch
+
+from mrq.algorithm.learner import Learner
+from mrq.environments.workers import Environments, Guarded
+from mrq.interface import Spec
+from mrq.training.evaluation import evaluate
+from tests.environments_for_tests import Counting
+
+CPU = torch.device("cpu")
+
+
+def environments(make, count):
+    return Environments([Guarded(make()) for _ in range(count)], ["task"] * count)
+
+
+def learner_for(some, small, seeds):
+    return Learner(some.spec, small, [np.random.default_rng(seed) for seed in seeds], CPU)
+
+
+def test_returns_and_lengths_by_arithmetic(small):
+    both = environments(lambda: Counting(lengths=(3, 5)), 2)
+    both.environments[1].environment.lengths = (4,)
+    results = evaluate(learner_for(both, small, (0, 1)), both, (0, 1), step=0, episodes=3)
+    assert results[0].lengths == [3, 5, 3]
+    assert results[0].returns == [0 + 1 + 2, 100 + 101 + 102 + 103 + 104, 200 + 201 + 202]
+    assert results[1].lengths == [4, 4, 4]
+    assert results[0].mean == np.mean([3, 510, 603])
+    assert results[0].mean_length == np.mean([3, 5, 3])
+
+
+def test_an_agent_is_evaluated_among_others_as_alone_and_each_episode_differs(small):
+    together = environments(lambda: gym.make("CartPole-v1"), 3)
+    results = evaluate(learner_for(together, small, (5, 6, 7)), together, (5, 6, 7), step=10, episodes=4)
+    for agent, seed in enumerate((5, 6, 7)):
+        alone = environments(lambda: gym.make("CartPole-v1"), 1)
+        own = evaluate(learner_for(alone, small, (seed,)), alone, (seed,), step=10, episodes=4)
+        assert own[0] == results[agent]
+    pendulum = environments(lambda: gym.make("Pendulum-v1"), 2)
+    learner = learner_for(pendulum, small, (0, 0))
+    first, second = evaluate(learner, pendulum, (0, 1), step=10, episodes=3)
+    assert len({*first.returns, *second.returns}) == 6, "every episode starts elsewhere"
+    assert evaluate(learner, pendulum, (0, 1), step=10, episodes=3) == [first, second]
+    assert evaluate(learner, pendulum, (0, 1), step=20, episodes=3) != [first, second]
+
+
+def test_frames_are_stacked_as_in_training(small):
+    seen = []
+
+    class Recorder(Learner):
+        def exploit(self, states, noise):
+            seen.append(states[0, 0, :, 0, 0].tolist())
+            return super().exploit(states, noise)
+
+    class Numbered(Counting):
+        def __init__(self):
+            super().__init__(lengths=(5,))
+            self.observation_space = gym.spaces.Box(0, 255, (84, 84), np.uint8)
+
+        def _observation(self):
+            return np.full((84, 84), 10 * self.episode + self.step_count, np.uint8)
+
+    one = environments(Numbered, 1)
+    recorder = Recorder(Spec((1, 84, 84), 4, 1, False), small, [np.random.default_rng(0)], CPU)
+    evaluate(recorder, one, (0,), step=0, episodes=2)
+    assert seen[:5] == [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]]
+    assert seen[5:7] == [[10, 10, 10, 10], [10, 10, 10, 11]]
+
+
+def test_an_interruption_ends_it_without_a_result(small):
+    one = environments(Counting, 1)
+    assert evaluate(learner_for(one, small, (0,)), one, (0,), 0, 5, interrupted=lambda: True) is None
