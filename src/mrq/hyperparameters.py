@@ -9,6 +9,8 @@ from mrq.errors import MRQError
 
 SIZES = {"batch_size", "state_embedding", "action_embedding", "state_action_embedding", "hidden_width", "reward_bins"}
 LARGEST_SIZE = 65_536
+SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
+LONGEST_HORIZON = 50
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,10 @@ class Hyperparameters:
             raise MRQError(f"the discount is {self.discount}; it must be below 1.")
         if self.reward_bins < 2:
             raise MRQError(f"reward_bins is {self.reward_bins}; a two-hot reward needs at least 2.")
-        if self.replay_capacity < 100:
-            raise MRQError(f"replay_capacity is {self.replay_capacity}; it must be at least 100.")
-        if self.longest_horizon > 50:
-            raise MRQError(f"a horizon of {self.longest_horizon} steps is beyond the 50 that the replay is made for.")
+        if self.replay_capacity < SMALLEST_CAPACITY:
+            raise MRQError(f"replay_capacity is {self.replay_capacity}; it must be at least {SMALLEST_CAPACITY}.")
+        if self.longest_horizon > LONGEST_HORIZON:
+            raise MRQError(f"a horizon of {self.longest_horizon} steps is too long; the most is {LONGEST_HORIZON}.")
         if self.random_steps < self.longest_horizon:
             raise MRQError(
                 f"random_steps is {self.random_steps}; training cannot begin before the "

@@ -24,5 +24,5 @@ def generator(seed: int, stream: Stream, index: int = 0) -> np.random.Generator:
 
 
 def environment_seed(seed: int, episode: int) -> int:
-    """Episodes are seeded one by one, so that one can be played again without those before it."""
+    """Deviation: episodes are seeded one by one, so that one can be played again without those before it."""
     return int(generator(seed, Stream.ENVIRONMENT, episode).integers(2**31))

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from mrq.errors import MRQError
-from mrq.hyperparameters import Hyperparameters
+from mrq.hyperparameters import SMALLEST_CAPACITY, Hyperparameters
 from mrq.interface import Array, Spec, Transitions, Windows
 from mrq.replay.memory import available_memory, readable
 from mrq.replay.priorities import Priorities
 
-SMALLEST = 100  # slots; windows and stacks must never meet themselves around the ring
 COUNTERS = ("cursor", "filled", "episode_steps")
 
 
@@ -123,7 +122,7 @@ class Replay:
         arrays["priority_sums"] = self.priorities.sums[agent].cpu().numpy()
         arrays["highest_priority"] = self.priorities.highest[agent].cpu().numpy()
         arrays["terminated_before"] = self.terminated_before[agent].cpu().numpy()
-        return arrays, {name: int(getattr(self, name)[agent]) for name in COUNTERS} | {"slots": self.slots}
+        return arrays, {name: int(getattr(self, name)[agent]) for name in COUNTERS}
 
     def load_state_of(self, agent: int, arrays: dict[str, Array], counters: dict[str, int]) -> None:
         """Takes up what `state_of` gave, from a ring of this size or, if it had not wrapped, a smaller one."""
@@ -187,8 +186,11 @@ class Replay:
 
 
 def slots_needed(total_steps: int, hyperparameters: Hyperparameters) -> int:
-    """An observation a step and one more an episode, which may be a single step long."""
-    return min(hyperparameters.replay_capacity, max(2 * total_steps, SMALLEST))
+    """An observation a step and one more an episode, which may be a single step long.
+
+    Deviation: the capacity counts observations, of which an episode has one more than transitions.
+    """
+    return min(hyperparameters.replay_capacity, max(2 * total_steps, SMALLEST_CAPACITY))
 
 
 def reserve(agents: int, spec: Spec, slots: int, device: torch.device) -> str:

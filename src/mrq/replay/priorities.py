@@ -27,7 +27,10 @@ class Priorities:
         self._refresh(rows, slots // BLOCK)
 
     def update(self, slots: Tensor, td_errors: Tensor) -> None:
-        """Takes new TD errors (agents, count) of sampled slots; where a slot was sampled twice, the larger counts."""
+        """Takes new TD errors (agents, count) of sampled slots.
+
+        Deviation: where a slot was sampled twice, the larger error counts, whatever order a GPU writes them in.
+        """
         priorities = td_errors.clamp(min=self.minimum).pow(self.exponent)
         self.values.scatter_(1, slots, 0.0)
         self.values.scatter_reduce_(1, slots, priorities, "amax")

@@ -1,7 +1,7 @@
 """Checkpoints: folders written aside, flushed and renamed, so that a kill at any moment leaves the last good one.
 
 A folder holds `learner.safetensors`, the replay's arrays as .npy and `checkpoint.json` with every counter and each
-file's size and SHA-256. Nothing is ever unpickled.
+file's SHA-256. Nothing is ever unpickled.
 """
 
 import errno
@@ -33,11 +33,10 @@ class Digested:
     """A file being written, with the digest of what went into it."""
 
     def __init__(self, file: BufferedWriter) -> None:
-        self.file, self.sha256, self.bytes = file, hashlib.sha256(), 0
+        self.file, self.sha256 = file, hashlib.sha256()
 
     def write(self, data: Any) -> int:
         self.sha256.update(data)
-        self.bytes += memoryview(data).nbytes
         return self.file.write(data)
 
 
@@ -51,7 +50,7 @@ def write_checkpoint(
     try:
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(safetensors.torch.save(_plain(tensors))))}
+        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(safetensors.torch.save(tensors)))}
         for name, array in arrays.items():
             files[f"{name}.npy"] = _write(aside / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
         document = {"format": FORMAT, "counters": counters, "files": files}
@@ -129,16 +128,12 @@ def _document(checkpoint: Path) -> dict[str, Any]:
 
 
 def _verify(checkpoint: Path, name: str) -> None:
-    expected = _document(checkpoint)["files"].get(name)
     try:
         with (checkpoint / name).open("rb") as file:
-            found = {
-                "bytes": os.fstat(file.fileno()).st_size,
-                "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
-            }
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        found = None
-    if found is None or found != expected:
+        raise _damaged(checkpoint, name) from None
+    if found != _document(checkpoint)["files"].get(name):
         raise _damaged(checkpoint, name)
 
 
@@ -153,17 +148,14 @@ def _digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.contiguous() for name, tensor in tensors.items()}
-
-
-def _write(path: Path, fill: Callable[[Any], object]) -> dict[str, Any]:
+def _write(path: Path, fill: Callable[[Any], object]) -> str:
+    """The digest of what was written."""
     with path.open("wb") as file:
         digested = Digested(file)
         fill(digested)
         file.flush()
         os.fsync(file.fileno())
-    return {"bytes": digested.bytes, "sha256": digested.sha256.hexdigest()}
+    return digested.sha256.hexdigest()
 
 
 def _flush_folder(folder: Path) -> None:

@@ -59,6 +59,7 @@ def save(population: Population, runs: Sequence[RunFolder]) -> None:
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
+    # Deviation: also at the end, so that the last row is the trained agent's.
     due = population.steps % settings.evaluate_every == 0 or population.steps == settings.steps
     return due and population.evaluated_at != population.steps
 
