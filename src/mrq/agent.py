@@ -9,9 +9,7 @@ from typing import Any, Literal, Self
 
 import gymnasium as gym
 import numpy as np
-import torch
 
-from mrq.algorithm.noise import gumbel
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.workers import Environments
 from mrq.errors import MRQError
@@ -19,9 +17,10 @@ from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.compiling import compile_if_possible, worth_compiling
+from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
-from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
+from mrq.training.run_folder import RunFolder, create_run_folder, identity
 from mrq.training.runs import describe_spaces, guarded, load, make_room, probe, train_runs
 from mrq.training.settings import Settings, checked_seeds, chosen_device
 
@@ -111,18 +110,14 @@ class MRQ:
         The state is the history of frames that image observations need, and None for vectors. Continuous actions
         have no noise either way; discrete ones are drawn from the policy unless `deterministic`.
         """
-        border, learner = self._border, self._population.learner
+        border = self._border
         frames, batched = border.frames(observation)
         histories = np.repeat(frames[:, None], border.spec.history, 1)  # (count, history, *frame_shape)
         if state is not None:
             goes_on = ~np.asarray(np.zeros(len(frames)) if episode_start is None else episode_start, bool)
             histories[goes_on, :-1] = state[goes_on, 1:]
-        states = torch.from_numpy(histories.reshape(1, len(frames), *border.spec.state_shape)).to(learner.device)
-        noise = {}
-        if border.spec.discrete and not deterministic:
-            drawn = gumbel(self._prediction, (1, len(frames), border.spec.action_size))
-            noise["evaluation_gumbel"] = torch.from_numpy(drawn).to(learner.device)
-        actions = [border.action(action) for action in learner.exploit(states, noise)[0].cpu().numpy()]
+        chosen = choose_actions(self._population.learner, histories[None], [self._prediction], deterministic)[0]
+        actions = [border.action(action) for action in chosen]
         return np.stack(actions) if batched else actions[0], histories if border.spec.history > 1 else None
 
     def save(self, path: str | Path) -> None:
@@ -162,9 +157,9 @@ class MRQ:
     def _recording_at(self, path: Path, settings: Settings) -> RunFolder:
         """The folder that `learn` records to: a new one, or this agent's own."""
         if path != self._folder:
-            refuse_existing(path)
+            run = self._create(path, settings)
             self._folder = path
-            return self._create(path, settings)
+            return run
         run = self._open(path)
         run.extend(settings.steps)
         run.rewind(self._population.evaluated_at)
@@ -182,8 +177,7 @@ class MRQ:
         if not (path / "run.json").exists():
             raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
-        mine = (self.task, self.seed, self._settings.hyperparameters)
-        if (run.task, run.seed, run.settings.hyperparameters) != mine:
+        if run.identity != identity(self.task, self.seed, self._settings.hyperparameters):
             raise MRQError(f"{path} holds a run of another task, seed or hyperparameters; choose another path.")
         run.lock()
         return run

@@ -10,6 +10,7 @@ from mrq.algorithm.learner import Learner
 from mrq.algorithm.noise import gumbel
 from mrq.environments.making import Environment
 from mrq.environments.workers import Environments
+from mrq.interface import Array
 from mrq.randomness import Stream, generator
 
 LONGEST_EPISODE = 30_000  # steps, for environments that never end one; the longest of the paper's take 27,000
@@ -70,12 +71,7 @@ def evaluate(
             returns[over], lengths[over], over = 0, 0, np.zeros(agents, bool)
         if watch is not None:
             watch(environments.environments[0].environment)
-        states = torch.from_numpy(history.reshape(agents, 1, *environments.spec.state_shape)).to(learner.device)
-        noise = {}
-        if environments.spec.discrete and not deterministic:
-            drawn = [gumbel(g, (1, environments.spec.action_size)) for g in generators]
-            noise["evaluation_gumbel"] = torch.from_numpy(np.stack(drawn)).to(learner.device)
-        actions = learner.exploit(states, noise)[:, 0].cpu().numpy()
+        actions = choose_actions(learner, history[:, None], generators, deterministic)[:, 0]
         played = environments.step(playing, actions, step)
         history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
         returns += played.rewards
@@ -87,3 +83,16 @@ def evaluate(
             playing[agent] = len(results[agent].returns) < episodes
             over[agent] = playing[agent]
     return results
+
+
+def choose_actions(
+    learner: Learner, histories: Array, generators: Sequence[np.random.Generator], deterministic: bool
+) -> Array:
+    """Evaluation actions (agents, count, action_size) for histories (agents, count, history, *frame_shape)."""
+    spec, (agents, count) = learner.spec, histories.shape[:2]
+    states = torch.from_numpy(histories.reshape(agents, count, *spec.state_shape)).to(learner.device)
+    noise = {}
+    if spec.discrete and not deterministic:
+        drawn = np.stack([gumbel(g, (count, spec.action_size)) for g in generators])
+        noise["evaluation_gumbel"] = torch.from_numpy(drawn).to(learner.device)
+    return learner.exploit(states, noise).cpu().numpy()

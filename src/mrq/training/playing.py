@@ -30,7 +30,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
     checkpoint = run.checkpoint
-    counters_of(run)  # refuses a checkpoint that is not this run's
+    counters_of(run, checkpoint)  # refuses a checkpoint that is not this run's
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"

@@ -59,7 +59,7 @@ class RunFolder:
     @property
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must have been written by to belong to this run."""
-        return {"task": self.task, "seed": self.seed, "hyperparameters": asdict(self.settings.hyperparameters)}
+        return identity(self.task, self.seed, self.settings.hyperparameters)
 
     @property
     def checkpoints(self) -> Path:
@@ -167,6 +167,10 @@ def create_run_folder(
     run = RunFolder(path)
     run.lock()
     return run
+
+
+def identity(task: str, seed: int, hyperparameters: Hyperparameters) -> dict[str, Any]:
+    return {"task": task, "seed": seed, "hyperparameters": asdict(hyperparameters)}
 
 
 def refuse_existing(path: Path) -> None:

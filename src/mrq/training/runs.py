@@ -58,7 +58,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> list[RunFold
     places = {}
     for run in runs:
         run.lock()
-        counters = counters_of(run)
+        counters = counters_of(run, latest_checkpoint(run.checkpoints))
         done = counters.get("steps", 0)
         if done >= (steps or run.settings.steps):
             raise MRQError(
@@ -95,18 +95,18 @@ def _resume_together(runs: list[RunFolder], say: Say) -> bool:
 
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
-    counters = counters_of(run)
-    if not counters:
+    checkpoint = latest_checkpoint(run.checkpoints)
+    if checkpoint is None:
         return
     check_spaces(run, population.environments.environments[agent].environment)
-    sentence = population.load_state_of(agent, read_tensors(run.checkpoint), read_arrays(run.checkpoint), counters)
+    counters = counters_of(run, checkpoint)
+    sentence = population.load_state_of(agent, read_tensors(checkpoint), read_arrays(checkpoint), counters)
     if sentence is not None:
         say(sentence)
 
 
-def counters_of(run: RunFolder) -> dict[str, Any]:
-    """Those of the run's last checkpoint, or none; refuses a checkpoint that another run.json belongs to."""
-    checkpoint = latest_checkpoint(run.checkpoints)
+def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:
+    """Those of a checkpoint of this run, or none; refuses a checkpoint that another run.json belongs to."""
     if checkpoint is None:
         return {}
     counters = read_counters(checkpoint)
