@@ -1,5 +1,10 @@
 """Small environments with known answers."""
 
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -113,3 +118,43 @@ class Broken(Counting):
 
 def nan_observation() -> Broken:
     return Broken("nan observation")
+
+
+class Doomed(Counting):
+    """At its fifth step does what it is told to, such as ending its process."""
+
+    def __init__(self, what: Callable[[], None]) -> None:
+        super().__init__(lengths=(100,))
+        self.what = what
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        if self.step_count == 4:
+            self.what()
+        return super().step(action)
+
+
+def exits() -> Doomed:
+    return Doomed(lambda: os._exit(3))
+
+
+def killed() -> Doomed:
+    return Doomed(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def hangs() -> Doomed:
+    return Doomed(lambda: time.sleep(3600))
+
+
+def exits_when_made() -> gym.Env:
+    os._exit(3)
+
+
+def fails_when_made() -> gym.Env:
+    raise ValueError("no map")
+
+
+class Process(Counting):
+    """Observes the process it is in: its number and whether it has loaded PyTorch."""
+
+    def _observation(self) -> np.ndarray:
+        return np.array([os.getpid(), "torch" in sys.modules], np.float32)

@@ -6,11 +6,12 @@ from pathlib import Path
 import mrq
 
 SOURCE = Path(mrq.__file__).parent
-NEUTRAL = {"errors", "hyperparameters", "interface", "version"}
+NEUTRAL = {"errors", "execution", "hyperparameters", "interface", "version"}
 ALLOWED = {
     "errors": set(),
     "version": set(),
-    "interface": set(),
+    "interface": {"errors"},
+    "execution": set(),
     "hyperparameters": {"errors"},
     "randomness": set(),
     "algorithm": NEUTRAL,

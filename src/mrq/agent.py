@@ -10,19 +10,22 @@ from typing import Any, Literal, Self
 import gymnasium as gym
 import numpy as np
 
+from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
-from mrq.environments.workers import Environments
+from mrq.environments.probing import describe_spaces, try_out
+from mrq.environments.stepping import Environments
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.compiling import compile_if_possible, worth_compiling
+from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
 from mrq.training.run_folder import RunFolder, create_run_folder, identity
-from mrq.training.runs import describe_spaces, guarded, load, make_room, probe, train_runs
-from mrq.training.settings import Settings, checked_seeds, chosen_device
+from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, load, make_room, train_runs
+from mrq.training.settings import Settings, checked_seeds
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
 
@@ -42,18 +45,33 @@ class MRQ:
         hyperparameters: Hyperparameters | None = None,
         device: str = "auto",
         compile: Literal["auto", "on", "off"] = "auto",
+        precision: Literal["float32", "tf32", "bf16"] = Settings.precision,
+        overlap: Literal["auto", "on", "off"] = "auto",
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         self._source = env
-        environment = _make(env)
+        self._environment = environment = _make(env)
         self.task = _name(env, environment)
-        environments = guarded([environment], self.task, (self.seed,))
-        self._border = environments.environments[0].border
+        guarded = Guarded(environment)
+        self._border = guarded.border
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
-            steps=1, device=device, compile=compile, hyperparameters=hyperparameters or Hyperparameters()
+            steps=1,
+            device=device,
+            compile=compile,
+            precision=precision,
+            overlap=overlap,
+            hyperparameters=hyperparameters or Hyperparameters(),
         )
-        self._population = Population((self.seed,), environments, self._settings.hyperparameters, chosen_device(device))
+        on = chosen_device(device)
+        self._population = Population(
+            (self.seed,),
+            Environments([guarded], [Agent(self.task, self.seed).name]),
+            self._settings.hyperparameters,
+            on,
+            set_precision(self._settings),
+            overlaps(self._settings, on),
+        )
         self._folder: Path | None = None  # where this agent's run is recorded
         self._prediction = generator(self.seed, Stream.PREDICTION)
 
@@ -85,7 +103,7 @@ class MRQ:
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
         if not self._population.learner.compiled and worth_compiling(settings, self._population.device):
-            compile_if_possible(self._population.learner, print, required=settings.compile == "on")
+            compile_if_possible(self._population, print, required=settings.compile == "on")
         interrupted = train_runs(
             self._population,
             evaluation_environments,
@@ -116,7 +134,9 @@ class MRQ:
         if state is not None:
             goes_on = ~np.asarray(np.zeros(len(frames)) if episode_start is None else episode_start, bool)
             histories[goes_on, :-1] = state[goes_on, 1:]
-        chosen = choose_actions(self._population.learner, histories[None], [self._prediction], deterministic)[0]
+        chosen = choose_actions(
+            self._population.learner, histories[None], [self._prediction] * len(frames), deterministic
+        )[0]
         actions = [border.action(action) for action in chosen]
         return np.stack(actions) if batched else actions[0], histories if border.spec.history > 1 else None
 
@@ -147,7 +167,10 @@ class MRQ:
             hyperparameters=run.settings.hyperparameters,
             device=device,
             compile=run.settings.compile,
+            precision=run.settings.precision,
+            overlap=run.settings.overlap,
         )
+        check_spaces(run, describe_spaces(agent._environment))
         agent.task, agent._folder = run.task, run.path
         if env is None:
             agent._source = run.task
@@ -166,11 +189,10 @@ class MRQ:
         return run
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
-        environment = self._population.environments.environments[0].environment
         steps = max(settings.steps, self.num_timesteps)
         compiled = self._population.learner.compiled
         return create_run_folder(
-            path, self.task, self.seed, replace(settings, steps=steps), compiled, describe_spaces(environment)
+            path, self.task, self.seed, replace(settings, steps=steps), compiled, describe_spaces(self._environment)
         )
 
     def _open(self, path: Path) -> RunFolder:
@@ -183,17 +205,18 @@ class MRQ:
         return run
 
     def _evaluation_environments(self) -> Environments:
-        """An environment of its own for evaluation, made as the agent's was."""
+        """Environments of their own for evaluation, made as the agent's was."""
+        count = min(self._settings.evaluation_episodes, EVALUATED_AT_ONCE)
         if isinstance(self._source, gym.Env):
             if self._source.spec is None:
                 raise MRQError(
                     "evaluations need an environment of their own: give MRQ an id, or a function that makes one."
                 )
-            environment = gym.make(self._source.spec)
+            made = [gym.make(self._source.spec) for _ in range(count)]
         else:
-            environment = _make(self._source)
-        environments = guarded([environment], self.task, (self.seed,))
-        probe(environments)
+            made = [_make(self._source) for _ in range(count)]
+        environments = Environments([Guarded(e) for e in made], [Agent(self.task, self.seed).name] * count)
+        try_out(environments.environments[0], self.task)
         return environments
 
 

@@ -4,24 +4,28 @@ import errno
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import tyro
 
 from mrq.errors import MRQError
 from mrq.training.settings import Settings
 
+if TYPE_CHECKING:
+    from mrq.training.run_folder import RunFolder
+    from mrq.training.runs import Outcome
+
 
 @dataclass(frozen=True)
 class Train:
-    """Train MR.Q on an environment, with the paper's hyperparameters unless told otherwise."""
+    """Train MR.Q on one or more tasks, with the paper's hyperparameters unless told otherwise."""
 
-    task: tyro.conf.Positional[str]
-    """A Gymnasium id, or module:factory for your own environment."""
+    tasks: tyro.conf.Positional[tuple[str, ...]]
+    """Gymnasium ids, dmc/…, dmc-visual/… or atari/… tasks, or module:factory for your own; several train together."""
     seed: int | None = None
     """Seed of the agent; 0 if none is given."""
     seeds: tuple[int, ...] = ()
-    """Several seeds: one agent each, trained in one process."""
+    """Several seeds: one agent each and task, trained in one process."""
     runs: Path = Path("runs")
     """Where run folders are made: RUNS/TASK/seed-N."""
     settings: Settings = field(default_factory=Settings)
@@ -31,8 +35,7 @@ class Train:
 
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
-        runs = start(self.task, self.seeds or (self.seed or 0,), self.settings, self.runs, say)
-        summarise([run.path for run in runs])
+        report(start(self.tasks, self.seeds or (self.seed or 0,), self.settings, self.runs, say))
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,24 @@ class Resume:
     def run(self) -> None:
         from mrq.training.runs import resume
 
-        runs = resume(self.run_folders, self.steps, say)
-        summarise([run.path for run in runs])
+        report(resume(self.run_folders, self.steps, say))
+
+
+def report(outcome: "Outcome") -> None:
+    """What came of a training; ends with an error if an agent broke off."""
+    from mrq.training.runs import resume_command
+
+    if len(outcome.runs) <= 4:
+        summarise([run.path for run in outcome.runs])
+    else:
+        for run in outcome.runs:
+            say(f"{run.path}  {last_evaluation(run) or ''}")
+    if outcome.failed:
+        number, all_of_them = len(outcome.failed), len(outcome.runs)
+        raise MRQError(
+            f"{number} of {all_of_them} agents broke off, for the reason given when they did. What they learned is "
+            f"kept; mend the environment, then go on with: {resume_command(outcome.failed)}"
+        )
 
 
 def summarise(folders: list[Path], video: Path | None = None) -> None:
@@ -85,16 +104,19 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
     for folder in folders:
         run = RunFolder(folder)
         say(f"run folder      {folder}")
-        rows = run.evaluations()
-        if rows:
-            last = rows[-1]
-            say(f"evaluation      return {float(last['return_mean']):,.1f} at step {int(last['step']):,}")
+        if evaluation := last_evaluation(run):
+            say(f"evaluation      {evaluation}")
         if (folder / "learning_curve.png").exists():
             say(f"learning curve  {folder / 'learning_curve.png'}")
         if video is not None:
             say(f"video           {video}")
         more = "" if run.unfinished else f" --steps {2 * run.settings.steps}"
         say(f"go on           {resume_command([run])}{more}")
+
+
+def last_evaluation(run: "RunFolder") -> str | None:
+    rows = run.evaluations()
+    return f"return {float(rows[-1]['return_mean']):,.1f} at step {int(rows[-1]['step']):,}" if rows else None
 
 
 def say(line: str) -> None:

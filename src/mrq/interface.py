@@ -1,10 +1,17 @@
 """The small types through which environments, replay and algorithm meet; none of the three imports another."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
-from torch import Tensor
+
+from mrq.errors import MRQError
+
+if TYPE_CHECKING:
+    from torch import Tensor  # the processes that step environments do without PyTorch
 
 Array = NDArray[Any]
 
@@ -25,6 +32,30 @@ class Spec:
     @property
     def state_shape(self) -> tuple[int, ...]:
         return (self.frame_shape[0] * self.history, *self.frame_shape[1:])
+
+
+def common_spec(specs: Sequence[Spec], names: Sequence[str] = ()) -> Spec:
+    """The smallest Spec that holds them all; refuses those that differ in more than size. `names` are for messages."""
+    names = names or [f"agent {agent}" for agent in range(len(specs))]
+    for spec, name in zip(specs, names, strict=True):
+        for kind in (_observation_kind, _action_kind):
+            if kind(spec) != kind(specs[0]):
+                raise MRQError(
+                    f"{names[0]} has {kind(specs[0])} and {name} has {kind(spec)}; train them in separate calls."
+                )
+    frame_shape = max(spec.frame_shape for spec in specs)  # images have one shape, vectors one axis
+    action_size = max(spec.action_size for spec in specs)
+    return Spec(frame_shape, specs[0].history, action_size, specs[0].discrete)
+
+
+def _observation_kind(spec: Spec) -> str:
+    if not spec.image:
+        return "vectors as observations"
+    return f"stacks of {spec.history} {'x'.join(map(str, spec.frame_shape))} images as observations"
+
+
+def _action_kind(spec: Spec) -> str:
+    return "discrete actions" if spec.discrete else "continuous actions"
 
 
 class Transitions(NamedTuple):

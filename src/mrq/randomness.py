@@ -12,15 +12,15 @@ import numpy as np
 class Stream(IntEnum):
     PARAMETERS = 0
     ENVIRONMENT = 1  # index: episode
-    EVALUATION = 2  # index: step
+    EVALUATION = 2  # index: step, episode
     ACTING = 3  # index: block of steps
     ENCODER_UPDATES = 4  # index: target period
     VALUE_UPDATES = 5  # index: target period
     PREDICTION = 6
 
 
-def generator(seed: int, stream: Stream, index: int = 0) -> np.random.Generator:
-    return np.random.default_rng([seed, int(stream), index])
+def generator(seed: int, stream: Stream, *index: int) -> np.random.Generator:
+    return np.random.default_rng([seed, int(stream), *(index or (0,))])
 
 
 def environment_seed(seed: int, episode: int) -> int:

@@ -11,13 +11,14 @@ import torch
 from mrq.algorithm import losses, networks
 from mrq.algorithm.learner import METRICS, NETWORKS, Learner
 from mrq.algorithm.noise import encoder_noise, value_noise
+from mrq.algorithm.unroll import unrolled_gradients
 from mrq.interface import Spec, Windows
 
 CPU = torch.device("cpu")
 
 
 def make(spec, h, seeds=(0,)):
-    return Learner(spec, h, [np.random.default_rng(seed) for seed in seeds], CPU)
+    return Learner([spec] * len(seeds), h, [np.random.default_rng(seed) for seed in seeds], CPU)
 
 
 def windows_for(spec, h, agents, batches, states, horizon, seed=0):
@@ -73,19 +74,16 @@ def test_encoder_update_is_adamw_on_the_loss_with_targets_from_the_target_encode
     for batch in (slice(0, 16), slice(16, 32)):
         states = windows.states[0, batch]
         zs = torch.stack([networks.encode_state(target, states[:, t]) for t in range(1, 6)], 1)
-        loss, _ = losses.encoder_loss(
-            parameters,
+        targets = losses.EncoderTargets(zs, windows.rewards[0, batch], windows.alive[0, batch], torch.tensor(0.1))
+        plain = {n: t.detach() for n, t in parameters.items()}
+        gradients, _ = unrolled_gradients(
+            lambda predictions, targets=targets: losses.encoder_loss(predictions, targets, learner.bins, small),
+            plain,
             states[:, 0],
-            zs,
             windows.actions[0, batch],
-            windows.rewards[0, batch],
-            windows.alive[0, batch],
-            torch.tensor(0.1),
-            learner.bins,
-            small,
         )
-        optimiser.zero_grad()
-        loss.backward()
+        for name, parameter in parameters.items():
+            parameter.grad = gradients[name]
         optimiser.step()
     before = copy.deepcopy(learner.networks)
     learner.update_encoder(windows, {}, torch.tensor([True]))
@@ -122,22 +120,23 @@ def test_rl_update_is_value_first_then_policy_with_the_new_value(small, spec):
             windows.rewards[0],
             windows.alive[0],
             {name: tensor[0] for name, tensor in noise.items()},
+            learner.own_actions[0],
             torch.tensor(2.0),
             torch.tensor(3.0),
             h,
         )
         zs = networks.encode_state(own["encoder"], windows.states[0, :, 0])
         zsa = networks.encode_pair(own["encoder"], zs, windows.actions[0, :, 0])
-    loss, td_errors, _ = losses.value_loss(own["value"], zsa, target)
+    loss, (td_errors, _) = losses.value_loss(own["value"], zsa, target)
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(own["value"].values(), 0.01)
     assert norm > 0.01
     optimisers["value"].step()
-    losses.policy_loss(own["policy"], own["encoder"], own["value"], zs, {}, h).backward()
+    losses.policy_loss(own["policy"], own["encoder"], own["value"], zs, {}, learner.own_actions[0], h).backward()
     optimisers["policy"].step()
     encoder_before = {n: t.detach().clone() for n, t in learner.networks["encoder"].items()}
     returned = learner.update_value_and_policy(windows, noise)
-    torch.testing.assert_close(returned[0], td_errors)
+    torch.testing.assert_close(returned[0], td_errors.detach())
     for network in ("value", "policy"):
         for name, tensor in learner.networks[network].items():
             torch.testing.assert_close(tensor[0], own[network][name], rtol=1e-5, atol=1e-7)
@@ -224,18 +223,7 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
         windows.slots, windows.states[:, :, :2], *(t[:, :, :3] for t in windows[2:4]), windows.alive[:, :, :4]
     )
     shifts = noise_for(value_noise, spec, h, 1, 1) | {"shift": noise["shift"][:, :, :2]}
-    _, _, zs, _ = learner._value_gradients(
-        learner.networks["value"],
-        learner.networks["encoder"],
-        learner.targets,
-        pair.states,
-        pair.actions[:, :, 0],
-        pair.rewards,
-        pair.alive,
-        shifts,
-        learner.reward_scale,
-        learner.target_reward_scale,
-    )
+    zs, _ = learner._embed_pairs(learner.networks["encoder"], pair.states[:, :, 0], pair.actions[:, :, 0], shifts)
     for batch in range(2):
         torch.testing.assert_close(zs[0, batch], embedded(batch, 0), rtol=1e-3, atol=1e-4)
 

@@ -9,8 +9,10 @@ import torch.nn.functional as F  # noqa: N812
 
 from mrq.algorithm import losses, networks
 from mrq.algorithm.two_hot import bin_locations
+from mrq.algorithm.unroll import Predictions
 
 BATCH = 4
+OWN = torch.ones(2, dtype=torch.bool)
 
 
 @pytest.fixture
@@ -28,6 +30,12 @@ def policy(small, spec):
     return networks.initial_policy(np.random.default_rng(3), spec, small)
 
 
+def predicted(encoder, zs, actions):
+    """One step of the model, as the paper writes it."""
+    out = F.linear(networks.encode_pair(encoder, zs, actions), encoder["m.weight"], encoder["m.bias"])
+    return out[:, 0], out[:, 1 : 1 + zs.shape[1]], out[:, 1 + zs.shape[1] :]
+
+
 def test_encoder_loss(encoder, small):
     torch.manual_seed(0)
     states, targets, actions = torch.randn(BATCH, 3), torch.randn(BATCH, 5, 24), torch.randn(BATCH, 5, 2)
@@ -36,14 +44,26 @@ def test_encoder_loss(encoder, small):
     alive[1, 3:] = 0  # the second window terminates with its third step
     alive[2, 1:] = 0  # the third with its first
     bins = bin_locations(65, 10.0)
-    loss, parts = losses.encoder_loss(encoder, states, targets, actions, rewards, alive, torch.tensor(0.1), bins, small)
+
+    def of(predictions, terminal_weight):
+        given = losses.EncoderTargets(targets, rewards, alive, torch.tensor(terminal_weight))
+        return losses.encoder_loss(predictions, given, bins, small)
+
     expected = np.zeros(3)
+    predictions = [[], [], []]
+    zs = networks.encode_state(encoder, states)
+    for t in range(5):
+        terminal, zs, logits = predicted(encoder, zs, actions[:, t])
+        for made, tensor in zip(predictions, (terminal, zs, logits), strict=True):
+            made.append(tensor)
+    predictions = Predictions(*map(torch.stack, predictions))
+    loss, parts = of(predictions, 0.1)
     for b in range(BATCH):
         zs = networks.encode_state(encoder, states[b : b + 1])
         for t in range(5):
             if alive[b, t] == 0:
                 break
-            terminal, zs, logits = networks.predict(encoder, networks.encode_pair(encoder, zs, actions[b : b + 1, t]))
+            terminal, zs, logits = predicted(encoder, zs, actions[b : b + 1, t])
             r = rewards[b, t].clamp(bins[0], bins[-1]).item()
             high = int(np.clip(np.searchsorted(bins.numpy(), r), 1, 64))
             share = (r - bins[high - 1]) / (bins[high] - bins[high - 1])
@@ -54,7 +74,7 @@ def test_encoder_loss(encoder, small):
             expected[2] += (terminal - float(ended)).square().item() / BATCH
     np.testing.assert_allclose(parts.numpy(), expected, rtol=1e-4)
     assert loss.item() == pytest.approx(expected[0] + 0.1 * expected[1] + 0.1 * expected[2], rel=1e-4)
-    without, _ = losses.encoder_loss(encoder, states, targets, actions, rewards, alive, torch.tensor(0.0), bins, small)
+    without, _ = of(predictions, 0.0)
     assert without.item() == pytest.approx(expected[0] + 0.1 * expected[1], rel=1e-4)
 
 
@@ -64,7 +84,7 @@ def test_value_target(encoder, policy, value, small):
     alive = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
     scale, target_scale = torch.tensor(2.0), torch.tensor(3.0)
     target = losses.value_target(
-        encoder, policy, value, states, rewards, alive, {"target_noise": noise}, scale, target_scale, small
+        encoder, policy, value, states, rewards, alive, {"target_noise": noise}, OWN, scale, target_scale, small
     )
     zs = networks.encode_state(encoder, states)
     actions = torch.tanh(networks.pre_activations(policy, zs)) + (0.2 * noise).clamp(-0.3, 0.3)
@@ -77,7 +97,7 @@ def test_value_target(encoder, policy, value, small):
 
 def test_value_loss_is_huber_over_both_critics(value):
     zsa, target = torch.randn(BATCH, 20), torch.tensor([0.0, 5.0, -5.0, 0.5])
-    loss, td_errors, mean = losses.value_loss(value, zsa, target)
+    loss, (td_errors, mean) = losses.value_loss(value, zsa, target)
     q = networks.values(value, zsa)
     delta = (q - target).abs()
     huber = torch.where(delta < 1, 0.5 * delta**2, delta - 0.5)
@@ -92,4 +112,4 @@ def test_policy_loss(encoder, policy, value, small):
     pre = networks.pre_activations(policy, zs)
     q = networks.values(value, networks.encode_pair(encoder, zs, torch.tanh(pre)))
     expected = -(q[0].mean() + q[1].mean()) / 2 + 0.5 * pre.square().mean()
-    torch.testing.assert_close(losses.policy_loss(policy, encoder, value, zs, {}, h), expected)
+    torch.testing.assert_close(losses.policy_loss(policy, encoder, value, zs, {}, OWN, h), expected)

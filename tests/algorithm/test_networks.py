@@ -64,7 +64,7 @@ def test_initialisation_is_xavier_uniform_with_gain_sqrt_2():
     assert not torch.equal(value["linear0.weight"][0], value["linear0.weight"][1])
 
 
-def test_vector_encoder_and_model(small, spec):
+def test_vector_encoder(small, spec):
     p = randomised(networks.initial_encoder(GENERATOR, spec, small))
     states, actions = torch.randn(5, 3), torch.randn(5, 2)
     zs = states
@@ -76,12 +76,6 @@ def test_vector_encoder_and_model(small, spec):
         x = F.elu(layer_norm(layer(p, f"g.linear{index}", x)))
     zsa = layer(p, "g.linear2", x)
     torch.testing.assert_close(networks.encode_pair(p, zs, actions), zsa)
-    out = layer(p, "m", zsa)
-    terminal, next_zs, reward = networks.predict(p, zsa)
-    torch.testing.assert_close(terminal, out[:, 0])
-    torch.testing.assert_close(next_zs, out[:, 1:25])
-    torch.testing.assert_close(reward, out[:, 25:])
-    assert reward.shape == (5, 65)
 
 
 def test_image_encoder_is_the_papers(small):

@@ -12,6 +12,7 @@ def test_ids_and_factories():
     made = make_environment("tests.environments_for_tests:Counting", lengths=(5,))
     assert made.lengths == (5,)
     assert make_environment("gymnasium:CartPole-v1").spec.id == "CartPole-v1"
+    assert make_environment("gym/Pendulum-v1").spec.id == "Pendulum-v1"
 
 
 def test_a_module_in_the_present_folder(tmp_path, monkeypatch):
@@ -32,6 +33,17 @@ def test_a_module_in_the_present_folder(tmp_path, monkeypatch):
         ("tests.environments_for_tests:np", "is not a function or class"),
         ("builtins:dict", "gave dict where a gymnasium.Env"),
         ("", "module:factory"),
+        ("gym/Pendulun-v1", "did you mean gym/Pendulum-v1"),
+        ("gym/", "module:factory"),
+        ("dmc/cheeta-run", "there is no environment 'dmc/cheeta-run'; did you mean dmc/cheetah-run"),
+        ("dmc/ball-in-cup-catch", "did you mean dmc/ball_in_cup-catch"),
+        ("dmc/cheetah_run", "did you mean dmc/cheetah-run"),
+        ("dmc-visual/Walker-walk", "did you mean dmc-visual/walker-walk"),
+        ("dmc/lqr-lqr_2_1", "there is no environment"),
+        ("dmc/zzzz", "give a Gymnasium id such as"),
+        ("atari/pong", "did you mean atari/Pong"),
+        ("atari/Ms-Pacman", "did you mean atari/MsPacman"),
+        ("atari/SpaceInvaders-v5", "did you mean atari/SpaceInvaders"),
     ],
 )
 def test_what_cannot_be_made(task, words):
@@ -40,7 +52,15 @@ def test_what_cannot_be_made(task, words):
 
 
 @pytest.mark.parametrize(
-    ("task", "module", "extra"), [("HalfCheetah-v4", "mujoco", "mujoco"), ("ALE/Pong-v5", "ale_py", "atari")]
+    ("task", "module", "extra"),
+    [
+        ("HalfCheetah-v4", "mujoco", "mujoco"),
+        ("gym/HalfCheetah-v4", "mujoco", "mujoco"),
+        ("ALE/Pong-v5", "ale_py", "atari"),
+        ("atari/Pong", "ale_py", "atari"),
+        ("dmc/cheetah-run", "dm_control", "dmc"),
+        ("dmc-visual/walker-walk", "dm_control", "dmc"),
+    ],
 )
 def test_a_missing_extra_is_named_with_its_pip_line(task, module, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(("gymnasium.envs.mujoco", "mujoco"))]:

@@ -1,59 +1,290 @@
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from mrq.environments.workers import EnvironmentFault, Environments, Guarded
-from tests.environments_for_tests import Broken, Counting
+from mrq.environments.guarded import Guarded
+from mrq.environments.making import make_environment
+from mrq.environments.stepping import Environments
+from mrq.environments.workers import Workers, processes_worth
+from mrq.errors import MRQError
 
-EVERYONE = np.ones(2, bool)
-ACTIONS = np.zeros((2, 1), np.float32)
+HERE = "tests.environments_for_tests"
+COUNTING = f"{HERE}:Counting"
 
 
-def environments(*made):
-    return Environments([Guarded(e) for e in made], [f"task (seed {i})" for i in range(len(made))])
+def spec_of(task):
+    return Guarded(make_environment(task)).border.spec
 
 
-def test_agents_step_side_by_side():
-    both = environments(Counting(lengths=(2,)), Counting(lengths=(3,)))
-    assert both.reset(EVERYONE, [0, 0], 0).tolist() == [[0, 0], [0, 0]]
-    both.step(EVERYONE, ACTIONS, 0)
-    step = both.step(EVERYONE, ACTIONS, 1)
-    assert step.next_frames.tolist() == [[0, 2], [0, 2]]
-    assert step.rewards.tolist() == [1, 1]
-    assert step.terminated.tolist() == [True, False]
-    assert both.reset(np.array([True, False]), [0, 0], 2)[0].tolist() == [1, 0]
+@pytest.fixture
+def start():
+    """Workers for tasks; some of our own cannot be made here, and all that are used below look like Counting."""
+    started = []
+
+    def start(*tasks, processes=2, timeout=60.0, seconds=None, specs=None):
+        specs = specs or [spec_of(COUNTING if task.startswith(HERE) else task) for task in tasks]
+        names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
+        workers = Workers(tasks, names, specs, seconds or [0.001] * len(tasks), processes, timeout)
+        started.append(workers)
+        return workers
+
+    yield start
+    for workers in started:
+        workers.close()
+    assert not multiprocessing.active_children()
+
+
+def stepped(workers, steps, first=0):
+    everyone, actions = np.ones(len(workers.names), bool), np.zeros((len(workers.names), workers.spec.action_size))
+    for step in range(first, first + steps):
+        result = workers.step(everyone, actions.astype(np.float32), step)
+    return result
+
+
+def begun(workers):
+    return workers.reset(np.ones(len(workers.names), bool), [0] * len(workers.names), 0)
+
+
+def gone(pid: int) -> bool:
+    """No more, or only waiting for init to notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def soon(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_results_are_those_of_stepping_in_this_process(start):
+    tasks = ["Pendulum-v1", "MountainCarContinuous-v0", "Pendulum-v1", COUNTING]
+    workers = start(*tasks)
+    here = Environments([Guarded(make_environment(task)) for task in tasks], workers.names)
+    assert (workers.spec, workers.specs, workers.dtype) == (here.spec, here.specs, here.dtype)
+    random, over = np.random.default_rng(0), np.ones(4, bool)
+    for step in range(300):
+        if over.any():
+            seeds = random.integers(2**31, size=4).tolist()
+            np.testing.assert_array_equal(workers.reset(over, seeds, step), here.reset(over, seeds, step))
+        which, actions = random.random(4) < 0.8, random.uniform(-1, 1, (4, 1)).astype(np.float32)
+        there, results = workers.step(which, actions, step), here.step(which, actions, step)
+        for one, other in zip(there, results, strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype
+        over = results.terminated | results.truncated
+    assert not workers.failed
+
+
+def test_results_stay_what_they_are_after_the_next_step(start):
+    workers = start(COUNTING, COUNTING)
+    frames = begun(workers)
+    first = stepped(workers, 1)
+    stepped(workers, 1)
+    assert frames.tolist() == [[0, 0], [0, 0]]
+    assert first.next_frames.tolist() == [[0, 1], [0, 1]]
+
+
+def test_images_and_discrete_actions(start):
+    tasks = [f"{HERE}:Pixels"] * 2
+    workers = start(*tasks, specs=[spec_of(task) for task in tasks])
+    here = Environments([Guarded(make_environment(task)) for task in tasks], workers.names)
+    everyone, actions = np.ones(2, bool), np.array([[0, 1], [1, 0]], np.float32)
+    np.testing.assert_array_equal(workers.reset(everyone, [1, 2], 0), here.reset(everyone, [1, 2], 0))
+    frames = workers.step(everyone, actions, 0).next_frames
+    np.testing.assert_array_equal(frames, here.step(everyone, actions, 0).next_frames)
+
+
+def test_an_episode_can_be_played_again(start):
+    workers = start("Pendulum-v1", "MountainCarContinuous-v0", COUNTING)
+    actions = np.random.default_rng(0).uniform(-1, 1, (50, 1)).astype(np.float32)
+    workers.reset(np.ones(3, bool), [7, 7, 7], 0)
+    for step, action in enumerate(actions):
+        frames = workers.step(np.ones(3, bool), np.stack([action] * 3), step).next_frames
+    np.testing.assert_array_equal(workers.replay_episode(1, 7, actions), frames[1])
+    np.testing.assert_array_equal(workers.replay_episode(0, 7, actions), frames[0])
+    assert not np.array_equal(workers.replay_episode(0, 8, actions), frames[0])
+    assert workers.replay_episode(2, 7, actions) is None  # its episodes are shorter
+    assert not workers.failed
+
+
+def test_a_fault_leaves_the_others_going(start):
+    workers = start(COUNTING, f"{HERE}:nan_observation", COUNTING, processes=2)
+    begun(workers)
+    stepped(workers, 35)
+    assert workers.failed == {
+        1: f"the environment of {HERE}:nan_observation (seed 1) failed at step 29: the observation contains NaN."
+    }
+    result = stepped(workers, 1, first=35)
+    assert result.next_frames.tolist() == [[0, 36], [0, 0], [0, 36]]
+    assert result.rewards.tolist() == [35, 0, 35]
+    assert begun(workers).tolist() == [[1, 0], [0, 0], [1, 0]]
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
+    ("end", "words"),
     [
-        ("nan observation", "the observation contains NaN"),
-        ("infinite observation", "infinities"),
-        ("wrong shape", r"shape \(3,\)"),
-        ("wrong dtype", "<U1"),
-        ("nan reward", "the reward is nan"),
-        ("old api", "five values"),
-        ("wrong flag", "where booleans were expected"),
-        ("raises", r"raised ZeroDivisionError: division by zero \(environments_for_tests.py, line \d+\)"),
+        ("exits", "its process ended with exit code 3"),
+        ("killed", "its process was killed by signal 9"),
+        ("hangs", "it did not answer for 2 seconds"),
     ],
 )
-def test_faults_name_the_task_and_the_step(fault, words):
-    both = environments(Counting(lengths=(100,)), Broken(fault))
-    both.environments[1].environment.lengths = (100,)
-    both.reset(EVERYONE, [0, 0], 0)
-    for step in range(29):
-        both.step(EVERYONE, ACTIONS, step)
-    with pytest.raises(EnvironmentFault, match=rf"task \(seed 1\) failed at step 29: .*{words}"):
-        both.step(EVERYONE, ACTIONS, 29)
+def test_a_process_that_breaks_off_takes_its_own_environments_alone(start, end, words):
+    doomed = f"{HERE}:{end}"
+    workers = start(COUNTING, doomed, COUNTING, seconds=[3.0, 1.0, 1.0], timeout=2.0)  # the latter two in one process
+    begun(workers)
+    stepped(workers, 4)
+    assert not workers.failed
+    result = stepped(workers, 1, first=1234)
+    assert workers.failed == {
+        1: f"the environment of {doomed} (seed 1) failed at step 1,234: {words}.",
+        2: f"the environment of {COUNTING} (seed 2) failed at step 1,234: "
+        f"it broke off with {doomed} (seed 1), which shared its process.",
+    }
+    assert result.next_frames.tolist() == [[0, 5], [0, 0], [0, 0]]
+    assert stepped(workers, 1, first=1235).next_frames.tolist() == [[0, 6], [0, 0], [0, 0]]
+    assert workers.replay_episode(1, 0, np.zeros((1, 1), np.float32)) is None
+    assert len(multiprocessing.active_children()) == 1
 
 
-def test_an_episode_can_be_played_again():
-    import gymnasium as gym
+def test_a_process_that_is_killed_between_steps_is_noticed(start):
+    workers = start(COUNTING, COUNTING)
+    begun(workers)
+    victim = int(multiprocessing.active_children()[0].pid)
+    os.kill(victim, signal.SIGKILL)
+    stepped(workers, 1)
+    (sentence,) = workers.failed.values()
+    assert "failed at step 0: its process was killed by signal 9." in sentence
 
-    one = environments(gym.make("Pendulum-v1"))
-    actions = np.random.default_rng(0).uniform(-1, 1, (50, 1)).astype(np.float32)
-    one.reset(np.ones(1, bool), [7], 0)
-    for step, action in enumerate(actions):
-        frame = one.step(np.ones(1, bool), action[None], step).next_frames[0]
-    np.testing.assert_array_equal(one.replay_episode(0, 7, actions), frame)
-    assert not np.array_equal(one.replay_episode(0, 8, actions), frame)
-    assert environments(Counting(lengths=(3,))).replay_episode(0, 0, np.zeros((5, 1), np.float32)) is None
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (f"{HERE}:fails_when_made", "fails_when_made' could not be made: ValueError: no map"),
+        (
+            f"{HERE}:exits_when_made",
+            r"exits_when_made \(seed 1\) could not be made: its process ended with exit code 3",
+        ),
+        (f"{HERE}:Wide", "has no 'Wide'"),
+        (f"{HERE}:Pixels", "changes its spaces"),
+    ],
+)
+def test_what_cannot_be_made_is_said_before_anything_starts(start, task, words):
+    with pytest.raises(MRQError, match=words):
+        start(COUNTING, task, processes=1)
+    assert not multiprocessing.active_children()
+
+
+def test_children_do_without_pytorch_and_ctrl_c_and_are_named(start, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    workers = start(f"{HERE}:Process", f"{HERE}:Process")
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+    (one, torch), (other, other_torch) = begun(workers).astype(int).tolist()
+    assert len({one, other, os.getpid()}) == 3
+    assert not torch
+    assert not other_torch
+    for pid in (one, other):
+        assert b"\0OMP_NUM_THREADS=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+        assert f"{HERE}:Process".startswith(Path(f"/proc/{pid}/comm").read_text().strip())
+        os.kill(pid, signal.SIGINT)
+    stepped(workers, 2)
+    assert not workers.failed
+
+
+@contextmanager
+def interrupt(seconds):
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    with pytest.raises(KeyboardInterrupt):
+        yield
+    signal.signal(signal.SIGALRM, previous)
+
+
+def test_after_an_interrupt_one_can_go_on(start):
+    workers = start(COUNTING, f"{HERE}:hangs", COUNTING, seconds=[1.0, 3.0, 1.0], timeout=2.0)
+    begun(workers)
+    stepped(workers, 4)
+    with interrupt(0.3):
+        stepped(workers, 1)
+    assert stepped(workers, 1).next_frames.tolist() == [[0, 6], [0, 0], [0, 6]]
+    assert list(workers.failed) == [1]
+
+
+def test_closing_is_quick_even_in_the_middle_of_a_step_and_can_be_repeated(start):
+    workers = start(f"{HERE}:hangs", COUNTING)
+    begun(workers)
+    stepped(workers, 4)
+    with interrupt(0.3):
+        stepped(workers, 1)
+    pids = [child.pid for child in multiprocessing.active_children()]
+    began = time.monotonic()
+    workers.close()
+    workers.close()
+    assert time.monotonic() - began < 5
+    assert len(pids) == 2
+    assert all(gone(pid) for pid in pids)
+
+
+SCRIPT = f"""
+import multiprocessing, sys
+import numpy as np
+from mrq.environments.workers import Workers
+from mrq.interface import Spec
+
+workers = Workers(["{HERE}:hangs", "{COUNTING}"], ["a", "b"], [Spec((2,), 1, 1, False)] * 2, [1, 1], 2, 60.0)
+workers.reset(np.ones(2, bool), [0, 0], 0)
+print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+for step in range(int(sys.argv[1])):
+    workers.step(np.ones(2, bool), np.zeros((2, 1), np.float32), step)
+"""  # without a main guard, which users forget
+
+
+@pytest.mark.parametrize(("steps", "end"), [(10, signal.SIGKILL), (10, signal.SIGTERM), (2, None)])
+def test_children_end_with_their_parent(tmp_path, steps, end):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(steps)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    if end is not None:
+        time.sleep(0.5)  # one of them now hangs
+        parent.send_signal(end)
+    output, errors = parent.communicate(timeout=20)
+    assert soon(lambda: all(gone(pid) for pid in pids))
+    assert (output, errors) == ("", "")
+
+
+def test_processes_are_used_where_they_pay():
+    assert processes_worth([0.005], 16) == 0
+    assert processes_worth([0.005] * 10, 16) == 10
+    assert processes_worth([0.005] * 10, 4) == 4
+    assert processes_worth([0.005] * 10, 1) == 0
+    assert processes_worth([0.00001] * 10, 16) == 0
+    assert processes_worth([0.005, 0.0001], 16) == 0  # the short one is not worth the wait
+
+
+def test_long_environments_are_spread_first(start):
+    workers = start(*[f"{HERE}:Process"] * 4, seconds=[1.0, 1.0, 3.0, 1.0])
+    pids = begun(workers)[:, 0].tolist()
+    assert pids[0] == pids[1] == pids[3] != pids[2]

@@ -77,7 +77,7 @@ PLAN = [(7, True), (12, False), (3, True), (4, False), (1, True), (20, True), (6
 
 
 def test_which_states_may_be_sampled():
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [PLAN])
     expected = set()
     for episode, (length, terminated) in enumerate(PLAN):
@@ -88,11 +88,11 @@ def test_which_states_may_be_sampled():
 
 
 def test_a_state_waits_for_five_transitions():
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(4, False)]])
     assert samplable(replay, 0) == set()
     assert not replay.can_sample()
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(5, False)]])
     assert samplable(replay, 0) == {(0, 0)}
     assert replay.can_sample()
@@ -101,7 +101,7 @@ def test_a_state_waits_for_five_transitions():
 @pytest.mark.parametrize("states", [range(6), (0, 3)], ids=["encoder", "value"])
 def test_windows_for_three_agents(states):
     plans = [PLAN, PLAN[3:] + PLAN[:3], PLAN[::-1]]
-    replay = Replay(3, VECTOR, H, 120, CPU)
+    replay = Replay([VECTOR] * 3, H, 120, CPU)
     play(replay, VECTOR, plans)
     windows = drawn_windows(replay, states)
     horizon = states[-1]
@@ -124,7 +124,7 @@ def test_windows_for_three_agents(states):
 def test_the_ring_wraps_without_mixing_old_and_new(spec):
     plans = [PLAN * 6, [(5, True), (13, False)] * 22]
     slots = 100
-    replay = Replay(2, spec, H, slots, CPU)
+    replay = Replay([spec] * 2, H, slots, CPU)
     lives = play(replay, spec, plans)
     assert (replay.filled == slots).all()
     windows = drawn_windows(replay, range(6), 500)
@@ -142,14 +142,14 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
 
 
 def test_stacks_repeat_the_first_frame_and_the_latest_state_is_the_present_one():
-    replay = Replay(1, IMAGE, H, 100, CPU)
+    replay = Replay([IMAGE] * 1, H, 100, CPU)
     play(replay, IMAGE, [[(6, True), (2, False)]])
     assert replay.latest_states().shape == (1, 1, 4, 84, 84)
     assert replay.latest_states()[0, 0, :, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
 
 
 def test_mean_absolute_reward_counts_transitions_alone():
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(2, True), (3, False)]])
     assert replay.mean_absolute_reward().item() == pytest.approx((1 + 2 + 101 + 102 + 103) / 5)
     replay.rewards *= -1
@@ -157,7 +157,7 @@ def test_mean_absolute_reward_counts_transitions_alone():
 
 
 def test_new_states_get_the_highest_priority_seen():
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(3, True)]])
     replay.priorities.update(torch.tensor([[0]]), torch.tensor([[32.0]]))
     play(replay, VECTOR, [[(2, True)]])
@@ -165,14 +165,14 @@ def test_new_states_get_the_highest_priority_seen():
 
 
 def test_termination_is_remembered_for_each_agent():
-    replay = Replay(2, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 2, H, 100, CPU)
     play(replay, VECTOR, [[(8, False)], [(3, True), (5, False)]])
     assert replay.terminated_before.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["vector", "image"])
 def test_state_round_trip_also_into_a_larger_ring(spec):
-    replay = Replay(2, spec, H, 100, CPU)
+    replay = Replay([spec] * 2, H, 100, CPU)
     play(replay, spec, [PLAN, PLAN[::-1]])
     replay.priorities.update(torch.zeros(2, 1, dtype=torch.long), torch.full((2, 1), 3.0))
     larger = replay.grown(150)
@@ -184,11 +184,11 @@ def test_state_round_trip_also_into_a_larger_ring(spec):
 
 
 def test_the_episode_under_way():
-    replay = Replay(1, VECTOR, H, 100, CPU)
+    replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(3, True), (5, False)]])
     np.testing.assert_allclose(replay.episode_actions(0)[:, 0], [0.01, 0.02, 0.03, 0.04, 0.05])
     np.testing.assert_array_equal(replay.present_frame(0), [1, 5])
-    long = Replay(1, VECTOR, H, 100, CPU)
+    long = Replay([VECTOR] * 1, H, 100, CPU)
     play(long, VECTOR, [[(100, False)]])
     assert long.episode_actions(0) is None
 

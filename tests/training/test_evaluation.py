@@ -3,7 +3,8 @@ import numpy as np
 import torch
 
 from mrq.algorithm.learner import Learner
-from mrq.environments.workers import Environments, Guarded
+from mrq.environments.guarded import Guarded
+from mrq.environments.stepping import Environments
 from mrq.interface import Spec
 from mrq.training.evaluation import evaluate
 from tests.environments_for_tests import Counting
@@ -16,7 +17,7 @@ def environments(make, count):
 
 
 def learner_for(some, small, seeds):
-    return Learner(some.spec, small, [np.random.default_rng(seed) for seed in seeds], CPU)
+    return Learner([some.spec] * len(seeds), small, [np.random.default_rng(seed) for seed in seeds], CPU)
 
 
 def test_returns_and_lengths_by_arithmetic(small):
@@ -62,7 +63,7 @@ def test_frames_are_stacked_as_in_training(small):
             return np.full((84, 84), 10 * self.episode + self.step_count, np.uint8)
 
     one = environments(Numbered, 1)
-    recorder = Recorder(Spec((1, 84, 84), 4, 1, False), small, [np.random.default_rng(0)], CPU)
+    recorder = Recorder([Spec((1, 84, 84), 4, 1, False)], small, [np.random.default_rng(0)], CPU)
     evaluate(recorder, one, (0,), step=0, episodes=2)
     assert seen[:5] == [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]]
     assert seen[5:7] == [[10, 10, 10, 10], [10, 10, 10, 11]]

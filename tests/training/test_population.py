@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from mrq import MRQError
-from mrq.environments.workers import Environments, Guarded
+from mrq.environments.guarded import Guarded
+from mrq.environments.stepping import Environments
 from mrq.training.population import LossFault, Population
 from tests.environments_for_tests import Counting, Pixels
 

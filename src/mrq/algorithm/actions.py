@@ -1,6 +1,7 @@
 """From the policy's pre-activations to actions (paper, section 4.2): Tanh, or Gumbel-Softmax for discrete ones.
 
-Actions are in the network's terms: [-1, 1] an entry, or one-hot.
+Actions are in the network's terms: [-1, 1] an entry, or one-hot. `own` (action_size,) is False where a fleet's actions
+are padded: such an entry is never chosen, and of a continuous action it is 0, since its pre-activation and noise are.
 """
 
 import torch
@@ -13,42 +14,43 @@ from mrq.hyperparameters import Hyperparameters
 DISCRETE_NOISE = 0.5  # a one-hot action spans [0, 1], half of [-1, 1]
 
 
-def policy_actions(pre: Tensor, noise: Noise, h: Hyperparameters) -> Tensor:
+def policy_actions(pre: Tensor, noise: Noise, own: Tensor, h: Hyperparameters) -> Tensor:
     """The actions the policy is trained by: differentiable, and soft where they are discrete."""
     if "policy_gumbel" in noise:
-        return _gumbel_softmax(pre, noise["policy_gumbel"], h)
+        return _gumbel_softmax(pre, noise["policy_gumbel"], own, h)
     return torch.tanh(pre)
 
 
-def target_actions(pre: Tensor, noise: Noise, h: Hyperparameters) -> Tensor:
+def target_actions(pre: Tensor, noise: Noise, own: Tensor, h: Hyperparameters) -> Tensor:
     """The target policy's actions, under clipped noise."""
     perturbation, clip = h.target_policy_noise * noise["target_noise"], h.target_policy_noise_clip
     if "target_gumbel" in noise:
         perturbation = (DISCRETE_NOISE * perturbation).clamp(-DISCRETE_NOISE * clip, DISCRETE_NOISE * clip)
-        return _one_hot_argmax(_gumbel_softmax(pre, noise["target_gumbel"], h) + perturbation)
+        return _one_hot_argmax(_gumbel_softmax(pre, noise["target_gumbel"], own, h) + perturbation, own)
     return (torch.tanh(pre) + perturbation.clamp(-clip, clip)).clamp(-1, 1)
 
 
-def exploring_actions(pre: Tensor, noise: Noise, h: Hyperparameters) -> Tensor:
+def exploring_actions(pre: Tensor, noise: Noise, own: Tensor, h: Hyperparameters) -> Tensor:
     """What training acts by."""
     perturbation = h.exploration_noise * noise["exploration_noise"]
     if "exploration_gumbel" in noise:
-        return _one_hot_argmax(_gumbel_softmax(pre, noise["exploration_gumbel"], h) + DISCRETE_NOISE * perturbation)
+        soft = _gumbel_softmax(pre, noise["exploration_gumbel"], own, h)
+        return _one_hot_argmax(soft + DISCRETE_NOISE * perturbation, own)
     return (torch.tanh(pre) + perturbation).clamp(-1, 1)
 
 
-def evaluation_actions(pre: Tensor, noise: Noise, discrete: bool) -> Tensor:
+def evaluation_actions(pre: Tensor, noise: Noise, own: Tensor, discrete: bool) -> Tensor:
     """What evaluation acts by: no exploration noise. Without Gumbel noise, discrete actions are the plain argmax."""
     if discrete:
-        return _one_hot_argmax(pre + noise.get("evaluation_gumbel", torch.zeros_like(pre)))
+        return _one_hot_argmax(pre + noise.get("evaluation_gumbel", torch.zeros_like(pre)), own)
     return torch.tanh(pre)
 
 
-def _gumbel_softmax(logits: Tensor, gumbel: Tensor, h: Hyperparameters) -> Tensor:
+def _gumbel_softmax(logits: Tensor, gumbel: Tensor, own: Tensor, h: Hyperparameters) -> Tensor:
     """Soft, not straight-through."""
-    return ((logits + gumbel) / h.gumbel_temperature).softmax(-1)
+    return ((logits + gumbel) / h.gumbel_temperature).masked_fill(~own, -torch.inf).softmax(-1)
 
 
-def _one_hot_argmax(scores: Tensor) -> Tensor:
+def _one_hot_argmax(scores: Tensor, own: Tensor) -> Tensor:
     """1 at the largest entry of the last axis, 0 elsewhere."""
-    return F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype)
+    return F.one_hot(scores.masked_fill(~own, -torch.inf).argmax(-1), scores.shape[-1]).to(scores.dtype)

@@ -79,29 +79,27 @@ def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
     if "f.convolution0.weight" in encoder:
         x = states / 255.0 - 0.5
         for index, stride in enumerate(STRIDES):
-            name = f"f.convolution{index}"
-            x = F.elu(F.conv2d(x, encoder[f"{name}.weight"], encoder[f"{name}.bias"], stride=stride))
-        return _normed(_linear(encoder, "f.linear", x.flatten(1)), F.elu)
+            weight, bias = (encoder[f"f.convolution{index}.{kind}"] for kind in ("weight", "bias"))
+            x = F.elu(F.conv2d(x.to(weight.dtype), weight, bias, stride=stride))
+        return normed(_layer(encoder, "f.linear", x.flatten(1)), F.elu)
     for index in range(3):
-        states = _normed(_linear(encoder, f"f.linear{index}", states), F.elu)
+        states = normed(_layer(encoder, f"f.linear{index}", states), F.elu)
     return states
 
 
 def encode_pair(encoder: Parameters, zs: Tensor, actions: Tensor) -> Tensor:
     """g: zs (batch, state_embedding) and actions (batch, action_size) to zsa (batch, state_action_embedding)."""
-    za = F.elu(_linear(encoder, "g.action", actions))
-    x = torch.cat([zs, za], -1)
-    for index in range(2):
-        x = _normed(_linear(encoder, f"g.linear{index}", x), F.elu)
-    return _linear(encoder, "g.linear2", x)
+    by_state = encoder["g.linear0.weight"][:, : zs.shape[-1]]
+    x = normed(linear(zs, by_state) + action_features(encoder, actions), F.elu)
+    x = normed(_layer(encoder, "g.linear1", x), F.elu)
+    return _layer(encoder, "g.linear2", x)
 
 
-def predict(encoder: Parameters, zsa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """m: zsa to the terminal signal (batch,), the next zs (batch, state_embedding) and reward logits (batch, bins)."""
-    out = _linear(encoder, "m", zsa)
-    # zs is as wide as g's first layer leaves it beside za
-    zs_size = encoder["g.linear0.weight"].shape[-1] - encoder["g.action.weight"].shape[-2]
-    return out[..., 0], out[..., 1 : 1 + zs_size], out[..., 1 + zs_size :]
+def action_features(encoder: Parameters, actions: Tensor) -> Tensor:
+    """What za adds to g's first layer, which is one matrix on zs and za side by side."""
+    za = F.elu(_layer(encoder, "g.action", actions))
+    weight = encoder["g.linear0.weight"]
+    return linear(za, weight[:, weight.shape[1] - za.shape[-1] :], encoder["g.linear0.bias"])
 
 
 def values(value: Parameters, zsa: Tensor) -> Tensor:
@@ -110,8 +108,8 @@ def values(value: Parameters, zsa: Tensor) -> Tensor:
     def critic(parameters: Parameters) -> Tensor:
         x = zsa
         for index in range(3):
-            x = _normed(_linear(parameters, f"linear{index}", x), F.elu)
-        return _linear(parameters, "linear3", x).squeeze(-1)
+            x = normed(_layer(parameters, f"linear{index}", x), F.elu)
+        return _layer(parameters, "linear3", x).squeeze(-1)
 
     return torch.vmap(critic)(value)
 
@@ -119,13 +117,18 @@ def values(value: Parameters, zsa: Tensor) -> Tensor:
 def pre_activations(policy: Parameters, zs: Tensor) -> Tensor:
     """pi before its final activation: zs to (batch, action_size); logits where actions are discrete."""
     for index in range(2):
-        zs = _normed(_linear(policy, f"linear{index}", zs), F.relu)
-    return _linear(policy, "linear2", zs)
+        zs = normed(_layer(policy, f"linear{index}", zs), F.relu)
+    return _layer(policy, "linear2", zs)
 
 
-def _linear(parameters: Parameters, name: str, x: Tensor) -> Tensor:
-    return F.linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """In the weights' precision, given back in full."""
+    return F.linear(x.to(weight.dtype), weight, None if bias is None else bias.to(weight.dtype)).float()
 
 
-def _normed(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+def normed(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
     return activation(F.layer_norm(x, x.shape[-1:], eps=1e-5))
+
+
+def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    return linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])

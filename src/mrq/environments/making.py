@@ -1,4 +1,4 @@
-"""Makes an environment from what a user typed: a Gymnasium id, or module:factory for one's own."""
+"""Makes an environment from what a user typed: a suite's task, a Gymnasium id, or module:factory for one's own."""
 
 import difflib
 import importlib
@@ -7,18 +7,29 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 
+from mrq.environments import atari, dmc
 from mrq.errors import MRQError
 
 Environment = gym.Env[Any, Any]
 EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # a module, and the extra that brings it
+Suite = tuple[Callable[[], list[str]], Callable[..., Environment]]  # its tasks' names, and what makes one by its name
+SUITES: dict[str, Suite] = {
+    "dmc": (dmc.task_names, dmc.ControlTask),
+    "dmc-visual": (dmc.task_names, partial(dmc.ControlTask, visual=True)),
+    "atari": (atari.task_names, atari.AtariGame),
+}
 
 
 def make_environment(task: str, **options: Any) -> Environment:
-    """`options` go to gymnasium.make or to the factory; render_mode is the one that is used here."""
+    """dmc/, dmc-visual/ and atari/ name a suite, as does gym/, which may be left out.
+
+    `options` go to gymnasium.make or to the factory; render_mode is the one that is used here.
+    """
     with warnings.catch_warnings():
         # The paper's tasks are -v4; that newer versions exist is no news on every start.
         warnings.filterwarnings("ignore", message=".*is out of date.*")
@@ -38,6 +49,13 @@ def make_environment(task: str, **options: Any) -> Environment:
 
 
 def _make(task: str, options: dict[str, Any]) -> Environment:
+    suite, _, name = task.partition("/")
+    if suite in SUITES:
+        names, make = SUITES[suite]
+        if name not in names():
+            raise gym.error.UnregisteredEnv
+        return make(name, **options)
+    task = task.removeprefix("gym/")
     module_name, colon, name = task.partition(":")
     if colon:
         factory = getattr(_import(module_name, task), name, None)
@@ -73,11 +91,16 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 
 
 def _advice(task: str) -> str:
-    known = {identifier.lower(): identifier for identifier in gym.registry}
+    suite = task.partition("/")[0]
+    if suite in SUITES:
+        names = [f"{suite}/{name}" for name in SUITES[suite][0]()]
+    else:
+        names = [f"gym/{name}" if suite == "gym" else name for name in gym.registry]
+    known = {name.lower(): name for name in names}
     near = difflib.get_close_matches(task.lower(), known, n=3, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(known[name] for name in near)}?"
-    return "give a Gymnasium id such as Pendulum-v1, or module:factory for your own."
+    return "give a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
 
 
 def _missing_package(task: str, error: Exception) -> str:

@@ -1,117 +1,339 @@
-"""P environments stepped together: the agents' own, each guarded against what an environment must not do."""
+"""P environments stepped together in processes of their own: what stepping.py does, on all cores.
 
-import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+Actions and results lie in shared memory, one row an environment; the pipes only say when. A process that dies or hangs
+takes its environments with it and no others.
+"""
+
+import multiprocessing
+import os
+import pickle
+import selectors
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnProcess
+from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mrq.environments.making import Environment
-from mrq.environments.spaces import Border, Fault
+from mrq.environments.guarded import Guarded
+from mrq.environments.making import make_environment
+from mrq.environments.stepping import NOBODY, Environments, failed_at, fault_sentence
 from mrq.errors import MRQError
-from mrq.interface import Array, Transitions
+from mrq.interface import Array, Spec, Transitions, common_spec
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+LATENCY = 0.0003  # seconds that a step in processes takes beyond the environments' own
+MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
+CLOSING_SECONDS = 2.0
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+COMMAND = struct.Struct("=cq")  # what to do, and at which step, or with which environment
+RESET, STEP, REPLAY, CLOSE = b"r", b"s", b"p", b"c"
 
 
-class EnvironmentFault(MRQError):
-    """An environment broke off; what was learned until then is sound."""
+class Assignment(NamedTuple):
+    """What a child is told when it starts."""
+
+    members: list[int]  # which of the environments are its own
+    tasks: Sequence[str]
+    names: Sequence[str]
+    specs: Sequence[Spec]
+    memory: Any  # shared by all: see _rows
+    at_work: Any  # shared with the parent: the place among its members that the child is at
 
 
-class Guarded:
-    """One environment in the network's terms. Whatever it does wrong becomes a Fault of one sentence."""
-
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
-        if not all(hasattr(environment, name) for name in ("observation_space", "action_space")):
-            raise MRQError(f"{environment} has no observation_space or no action_space; Gymnasium's API asks for both.")
-        self.border = Border(environment.observation_space, environment.action_space)
-
-    def reset(self, seed: int) -> Array:
-        result = self._call(lambda: self.environment.reset(seed=seed))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise Fault("reset() did not return the two values (observation, info) of Gymnasium's API")
-        return self.border.frame(result[0])
-
-    def step(self, action: Array) -> tuple[Array, float, bool, bool]:
-        result = self._call(lambda: self.environment.step(self.border.action(action)))
-        if not isinstance(result, tuple) or len(result) != 5:
-            raise Fault(
-                "step() did not return the five values (observation, reward, terminated, truncated, info) "
-                "of Gymnasium's API"
-            )
-        observation, reward, terminated, truncated, _ = result
-        if not all(isinstance(flag, bool | np.bool_) for flag in (terminated, truncated)):
-            raise Fault(f"terminated is {terminated!r} and truncated {truncated!r} where booleans were expected")
-        number = np.asarray(reward)
-        if number.ndim or number.dtype.kind not in "buif":
-            raise Fault(f"the reward is {reward!r} where a single number was expected")
-        with np.errstate(over="ignore"):
-            number = number.astype(np.float32)
-        if not np.isfinite(number):
-            raise Fault(f"the reward is {reward!r}, which is no finite float32")
-        return self.border.frame(observation), float(number), bool(terminated), bool(truncated)
-
-    def _call(self, function: Callable[[], Any]) -> Any:
-        try:
-            return function()
-        except (Exception, SystemExit) as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise Fault(f"it raised {what} ({Path(place.filename).name}, line {place.lineno})") from error
+@dataclass(eq=False)
+class Child:
+    process: SpawnProcess
+    connection: "Connection[Any, Any]"
+    members: list[int]
+    at_work: Any
 
 
-class Environments:
-    """One environment an agent. `step` is the agents' step number, for messages."""
+class Workers:
+    """Like Environments; `seconds` are what a step of each takes, `timeout` what a process may take to answer."""
 
-    def __init__(self, environments: Sequence[Guarded], names: Sequence[str]) -> None:
-        self.environments, self.names = environments, names
-        self.spec = environments[0].border.spec
+    def __init__(
+        self,
+        tasks: Sequence[str],
+        names: Sequence[str],
+        specs: Sequence[Spec],
+        seconds: Sequence[float],
+        processes: int,
+        timeout: float,
+    ) -> None:
+        self.names, self.specs, self.spec = names, specs, common_spec(specs, names)
         self.dtype = np.uint8 if self.spec.image else np.float32
+        self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
+        self._seconds, self._timeout = seconds, timeout
+        memory = RawArray("b", _row(self.spec).itemsize * len(tasks))
+        self._rows = _rows(memory, self.spec)
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, Child] = {}  # by agent; without those that are lost
+        self._waiting: set[Child] = set()  # have not answered yet
+        try:
+            with _start_of_a_child():
+                for members in _spread(seconds, processes):
+                    self._start(Assignment(members, tasks, names, specs, memory, RawArray("q", [NOBODY])))
+            self._collect("could not be made", timeout + MAKING_SECONDS)
+            if self.failed:
+                raise MRQError(next(iter(self.failed.values())))
+        except BaseException:
+            self.close()
+            raise
 
-    def reset(self, agents: Array, seeds: Sequence[int], step: int) -> Array:
-        """First frames (agents, *frame_shape) for the agents where `agents` is true; zeros for the others."""
-        frames = self._frames()
-        for agent in np.flatnonzero(agents).tolist():
-            frames[agent] = self._guarded(agent, step, self.environments[agent].reset, seeds[agent])
-        return frames
+    def reset(self, which: Array, seeds: Sequence[int], step: int) -> Array:
+        """First frames (agents, *frame_shape) for the agents where `which` is true; zeros for the others."""
+        begun = self._ask(RESET, which, step, "seed", seeds)
+        return self._results(begun, "frame")[0]
 
-    def step(self, agents: Array, actions: Array, step: int) -> Transitions:
-        """Steps the agents where `agents` is true; zeros for the others."""
-        frames = self._frames()
-        rewards = np.zeros(len(frames), np.float32)
-        terminated, truncated = np.zeros((2, len(frames)), bool)
-        for agent in np.flatnonzero(agents).tolist():
-            frames[agent], rewards[agent], terminated[agent], truncated[agent] = self._guarded(
-                agent, step, self.environments[agent].step, actions[agent]
-            )
-        return Transitions(actions, rewards, terminated, truncated, frames)
+    def step(self, which: Array, actions: Array, step: int) -> Transitions:
+        """Steps the agents where `which` is true; zeros for the others."""
+        stepped = self._ask(STEP, which, step, "action", actions)
+        return Transitions(actions, *self._results(stepped, "reward", "terminated", "truncated", "frame"))
 
     def replay_episode(self, agent: int, seed: int, actions: Array) -> Array | None:
         """Brings an environment back by playing its episode again; its last frame, or None where it ended early."""
-        environment = self.environments[agent]
-        try:
-            frame = environment.reset(seed)
-            for action in actions:
-                frame, _, terminated, truncated = environment.step(action)
-                if terminated or truncated:
-                    return None
-        except Fault:
+        self._collect_leftovers()
+        if agent in self.failed:
             return None
+        self._rows["seed"][agent] = seed
+        child = self._children[agent]
+        self._send(child, COMMAND.pack(REPLAY, agent), np.asarray(actions, np.float32).tobytes())
+        timeout = self._timeout + 10 * self._seconds[agent] * len(actions)  # one answer for many steps
+        self._collect("failed while its episode was played again", timeout)
+        if agent in self.failed or self._rows["terminated"][agent]:
+            return None
+        frame: Array = self._rows["frame"][agent].copy()
         return frame
 
     def close(self) -> None:
-        for environment in self.environments:
-            with suppress(Exception):  # nothing is lost by it any more
-                environment.environment.close()
+        """Also after a fault or an interrupt, and again."""
+        children = set(self._children.values())
+        for child in children:
+            self._send(child, COMMAND.pack(CLOSE, 0))
+        deadline = time.monotonic() + CLOSING_SECONDS
+        for child in children:
+            child.process.join(max(0, deadline - time.monotonic()))
+            self._dismiss(child)
+        self._selector.close()
 
-    def _frames(self) -> Array:
-        return np.zeros((len(self.environments), *self.spec.frame_shape), self.dtype)
+    def _start(self, assignment: Assignment) -> None:
+        here, there = multiprocessing.Pipe()
+        tasks = ", ".join(dict.fromkeys(assignment.tasks[i] for i in assignment.members))
+        process = multiprocessing.get_context("spawn").Process(
+            target=_work, args=(there, assignment), name=tasks, daemon=True
+        )
+        process.start()
+        there.close()  # so that the end of the child is the end of the pipe
+        child = Child(process, here, assignment.members, assignment.at_work)
+        self._children |= dict.fromkeys(assignment.members, child)
+        self._waiting.add(child)
+        self._selector.register(here, selectors.EVENT_READ, child)
 
-    def _guarded(self, agent: int, step: int, function: Callable[[Any], Any], argument: Any) -> Any:
-        try:
-            return function(argument)
-        except Fault as fault:
-            raise EnvironmentFault(
-                f"the environment of {self.names[agent]} failed at step {step:,}: {fault}."
-            ) from fault
+    def _ask(self, command: bytes, which: Array, step: int, argument: str, values: Array | Sequence[int]) -> Array:
+        """Has the environments where `which` is true do it; where they did."""
+        self._collect_leftovers()
+        asked = self._without_failed(which)
+        self._rows["which"][:], self._rows[argument][:] = asked, values
+        message = COMMAND.pack(command, step)
+        for child in {self._children[agent] for agent in np.flatnonzero(asked).tolist()}:
+            self._send(child, message)
+        self._collect(failed_at(step), self._timeout)
+        return self._without_failed(asked)
+
+    def _results(self, rows: Array, *names: str) -> list[Array]:
+        """Copies, since the next command writes over the rows; zeros where `rows` is false."""
+        copies = [self._rows[name].copy() for name in names]
+        if not rows.all():
+            for copy in copies:
+                copy[~rows] = 0
+        return copies
+
+    def _without_failed(self, which: Array) -> Array:
+        if not self.failed:
+            return which
+        left = which.copy()
+        left[list(self.failed)] = False
+        return left
+
+    def _send(self, child: Child, *messages: bytes) -> None:
+        self._waiting.add(child)
+        with suppress(OSError):  # its end will be noticed when its answer is waited for
+            for message in messages:
+                child.connection.send_bytes(message)
+
+    def _collect_leftovers(self) -> None:
+        """An interrupt may have left the answers to the last command behind."""
+        if self._waiting:
+            self._collect("failed at an interrupt", self._timeout)
+
+    def _collect(self, what: str, timeout: float) -> None:
+        """Waits for all answers; a child that does not give one is lost. `what` its environments did, for messages."""
+        deadline = time.monotonic() + timeout
+        while self._waiting:
+            ready = self._selector.select(deadline - time.monotonic())
+            for key, _ in ready:
+                try:
+                    answer = key.data.connection.recv_bytes()
+                except (EOFError, OSError):
+                    key.data.process.join(CLOSING_SECONDS)  # its pipe may end a moment before it does
+                    self._lose(key.data, what, "its process broke off")
+                    continue
+                self._waiting.discard(key.data)
+                if answer:
+                    self.failed |= pickle.loads(answer)
+            if not ready:
+                for child in list(self._waiting):
+                    self._lose(child, what, f"it did not answer for {timeout:,.0f} seconds")
+
+    def _lose(self, child: Child, what: str, why: str) -> None:
+        code = child.process.exitcode
+        if code is not None:
+            why = "its process " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
+        at_work = child.at_work[0]
+        blamed = child.members if at_work == NOBODY else [child.members[at_work]]
+        with_it = f"it broke off with {self.names[blamed[0]]}, which shared its process"
+        for members, reason in ((blamed, why), (child.members, with_it)):
+            for member in members:
+                self.failed.setdefault(member, fault_sentence(self.names[member], what, reason))
+        self._dismiss(child)
+
+    def _dismiss(self, child: Child) -> None:
+        self._selector.unregister(child.connection)
+        self._waiting.discard(child)
+        for member in child.members:
+            del self._children[member]
+        child.process.kill()
+        child.process.join()
+        child.process.close()
+        child.connection.close()
+
+
+def processes_worth(seconds: Sequence[float], cores: int) -> int:
+    """How many processes pay for environments whose steps take `seconds` each; 0 where they are better off in ours."""
+    processes = min(cores, len(seconds))
+    busiest = max(sum(seconds[i] for i in members) for members in _spread(seconds, processes))
+    return processes if busiest + LATENCY < sum(seconds) else 0
+
+
+def _spread(seconds: Sequence[float], processes: int) -> list[list[int]]:
+    """The members of each process: longest first, onto the least loaded."""
+    members: list[list[int]] = [[] for _ in range(min(processes, len(seconds)))]
+    for index in sorted(range(len(seconds)), key=lambda i: -seconds[i]):
+        min(members, key=lambda own: (sum(seconds[i] for i in own), len(own))).append(index)
+    return members
+
+
+def _row(spec: Spec) -> np.dtype[Any]:
+    """One environment's part of the shared memory."""
+    fields = [
+        ("which", bool),
+        ("seed", np.int64),
+        ("action", np.float32, (spec.action_size,)),
+        ("frame", np.uint8 if spec.image else np.float32, spec.frame_shape),
+        ("reward", np.float32),
+        ("terminated", bool),
+        ("truncated", bool),
+    ]
+    return np.dtype(fields, align=True)
+
+
+def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
+    """The shared memory by field, each (agents, ...)."""
+    rows = np.frombuffer(memory, _row(spec))
+    return {name: rows[name] for name in rows.dtype.names or ()}
+
+
+@contextmanager
+def _start_of_a_child() -> Iterator[None]:
+    """What processes started meanwhile inherit: one thread each, no ear for Ctrl-C, and not the user's main module,
+    which a spawned process would run again: without a guard it would train, and with one still import PyTorch."""
+    environment, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
+    resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signal
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ |= ONE_THREAD
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in environment.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _work(connection: "Connection[Any, Any]", assignment: Assignment) -> None:
+    """The child: makes its environments, then does what it is told until the parent closes or is gone."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(multiprocessing.current_process().name)  # for ps and top
+    try:
+        environments = _make(assignment)
+    except MRQError as error:
+        connection.send_bytes(pickle.dumps({assignment.members[assignment.at_work[0]]: str(error)}))
+        return
+    with suppress(EOFError, OSError):  # the parent is gone
+        connection.send_bytes(b"")
+        _serve(connection, environments, assignment)
+    environments.close()
+
+
+def _make(assignment: Assignment) -> Environments:
+    made, names = [], [assignment.names[i] for i in assignment.members]
+    for place, member in enumerate(assignment.members):
+        assignment.at_work[0] = place
+        made.append(Guarded(make_environment(assignment.tasks[member])))
+        if made[-1].border.spec != assignment.specs[member]:
+            raise MRQError(f"the environment of {names[place]} changes its spaces when made again; keep them the same.")
+    environments = Environments(made, names)
+    environments.at_work = np.frombuffer(assignment.at_work, np.int64)
+    environments.at_work[0] = NOBODY
+    return environments
+
+
+def _serve(connection: "Connection[Any, Any]", environments: Environments, assignment: Assignment) -> None:
+    members, rows = assignment.members, _rows(assignment.memory, common_spec(assignment.specs, assignment.names))
+    own_part = rows["frame"][:, : environments.spec.frame_shape[0]]  # the rows hold the largest frame of all processes
+    while True:
+        command, number = COMMAND.unpack(connection.recv_bytes())
+        if command == STEP:
+            step = environments.step(rows["which"][members], rows["action"][members], number)
+            rows["reward"][members] = step.rewards
+            rows["terminated"][members] = step.terminated
+            rows["truncated"][members] = step.truncated
+            own_part[members] = step.next_frames
+        elif command == RESET:
+            own_part[members] = environments.reset(rows["which"][members], rows["seed"][members].tolist(), number)
+        elif command == REPLAY:
+            actions = np.frombuffer(connection.recv_bytes(), np.float32).reshape(-1, rows["action"].shape[1])
+            frame = environments.replay_episode(members.index(number), int(rows["seed"][number]), actions)
+            rows["terminated"][number] = frame is None
+            own_part[number] = 0 if frame is None else frame
+        else:
+            return
+        failed = {members[place]: sentence for place, sentence in environments.failed.items()}
+        connection.send_bytes(pickle.dumps(failed) if failed else b"")
+
+
+def _end_with_parent() -> None:
+    """Even in the middle of a step that never ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    time.sleep(CLOSING_SECONDS)  # the end of the pipe lets an idle child go in good order
+    os._exit(1)

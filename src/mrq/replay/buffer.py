@@ -8,64 +8,112 @@ A state may be sampled once `horizon` transitions from it are in, or its episode
 priority rises above 0. The last states of a truncated episode stay at 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mrq.errors import MRQError
+from mrq.execution import Captured, Compiled
 from mrq.hyperparameters import SMALLEST_CAPACITY, Hyperparameters
-from mrq.interface import Array, Spec, Transitions, Windows
-from mrq.replay.memory import available_memory, readable
+from mrq.interface import Array, Spec, Transitions, Windows, common_spec
+from mrq.replay.memory import available_memory, in_pinned_memory, readable
 from mrq.replay.priorities import Priorities
+from mrq.replay.staging import Staging
 
 COUNTERS = ("cursor", "filled", "episode_steps")
+FLAGS = ("rewards", "terminated", "complete", "preceding")  # what a record holds before the action
+SAVED_AS = {"terminated": np.bool_, "complete": np.bool_, "preceding": np.uint8}
 
 
 class Replay:
     def __init__(
-        self, agents: int, spec: Spec, hyperparameters: Hyperparameters, slots: int, device: torch.device
+        self, specs: Sequence[Spec], hyperparameters: Hyperparameters, slots: int, device: torch.device
     ) -> None:
-        self.spec, self.hyperparameters, self.slots, self.device = spec, hyperparameters, slots, device
+        agents, spec = len(specs), common_spec(specs)
+        self.specs, self.spec, self.hyperparameters = specs, spec, hyperparameters
+        self.slots, self.device = slots, device
         self.horizon = hyperparameters.longest_horizon
-        self.frames = _zeros((agents, slots, *spec.frame_shape), torch.uint8 if spec.image else torch.float32, device)
-        self.actions = _zeros((agents, slots, spec.action_size), torch.float32, device)
-        self.rewards = _zeros((agents, slots), torch.float32, device)
-        self.terminated = _zeros((agents, slots), torch.bool, device)
-        self.complete = _zeros((agents, slots), torch.bool, device)  # an action followed this observation
-        self.preceding = _zeros((agents, slots), torch.uint8, device)  # earlier frames of its episode, up to a stack
+        # One slot more than the ring has takes what is written for nobody, so that every write has the same shape.
+        self.frames = _frames(agents, spec, slots + 1, device)
+        # A slot's numbers lie side by side, so that one look-up finds them all.
+        self._records = _zeros((agents, slots + 1, len(FLAGS) + spec.action_size), torch.float32, device)
+        self.rewards = self._records[..., 0]
+        self.terminated = self._records[..., 1]
+        self.complete = self._records[..., 2]  # an action followed this observation
+        self.preceding = self._records[..., 3]  # earlier frames of its episode, up to a stack
+        self.actions = self._records[..., len(FLAGS) :]
         self.priorities = Priorities(
-            agents, slots, hyperparameters.priority_exponent, hyperparameters.minimum_priority, device
+            agents, slots + 1, hyperparameters.priority_exponent, hyperparameters.minimum_priority, device
         )
         self.terminated_before = torch.zeros(agents, dtype=torch.bool, device=device)  # has any episode terminated?
         self.cursor = np.full(agents, -1)  # the slot of each agent's present observation
         self.filled = np.zeros(agents, int)
         self.episode_steps = np.zeros(agents, int)
         self._rows = torch.arange(agents, device=device)
+        self._present = torch.full((agents,), slots, device=device)  # the cursor, where the device can read it
+        self._step = Staging(
+            device,
+            slots=((agents, 2 + self.horizon + spec.history), torch.int64),
+            records=((agents, 2, self._records.shape[-1]), torch.float32),
+            ready=((agents, self.horizon), torch.bool),
+            frames=((agents, *spec.frame_shape), self.frames.dtype),
+        )
+
+    def compile(self, on_failure: Callable[[], None]) -> None:
+        """From now on, samples compiled; on a GPU, what is done at every step is replayed as a CUDA graph."""
+        self._windows = Compiled(self._windows, on_failure)  # type: ignore[assignment, method-assign]
+        if self.device.type == "cuda":
+            self._write = Captured(self._write, on_failure)  # type: ignore[method-assign]
 
     def begin(self, starting: Array, frames: Array) -> None:
         """A new episode's first frames, for the agents where `starting` (agents,) is true."""
         self.episode_steps[starting] = 0
-        self._open(np.flatnonzero(starting), frames[starting])
+        agents = len(starting)
+        nowhere, no_window = np.full(agents, self.slots), np.zeros((agents, self.horizon), bool)
+        self._store(nowhere, np.zeros((agents, self._records.shape[-1]), np.float32), no_window, starting, frames)
 
     def append(self, step: Transitions) -> None:
         """One transition of every agent."""
-        rows, cursor = self._rows, self._tensor(self.cursor)
-        self.actions[rows, cursor] = self._tensor(step.actions)
-        self.rewards[rows, cursor] = self._tensor(step.rewards)
-        self.terminated[rows, cursor] = self._tensor(step.terminated)
-        self.complete[rows, cursor] = True
-        self.terminated_before |= self.terminated[rows, cursor]
+        agents = len(step.rewards)
+        flags = (step.rewards, step.terminated, np.ones(agents), self._stacked())
+        records = np.concatenate([np.stack(flags, 1), step.actions], 1).astype(np.float32)
         # The state `horizon` steps back has its window now; a termination completes every window still open.
         self.episode_steps += 1
         back = np.arange(self.horizon)
-        is_ready = (back < self.episode_steps[:, None]) & ((back == self.horizon - 1) | step.terminated[:, None])
-        agents, offsets = np.nonzero(is_ready)
-        ready = self._tensor((self.cursor[agents] - offsets) % self.slots)
-        self._open(np.arange(len(self.cursor)), step.next_frames)
-        owners = self._tensor(agents)
-        self.priorities.set(owners, ready, self.priorities.highest[owners])
+        ready = (back < self.episode_steps[:, None]) & ((back == self.horizon - 1) | step.terminated[:, None])
+        self._store(self.cursor.copy(), records, ready, np.ones(agents, bool), step.next_frames)
+
+    def _store(self, slots: Array, records: Array, ready: Array, opening: Array, frames: Array) -> None:
+        """Records at their slots; then, for the agents `opening` one, a fresh slot that holds the next observation."""
+        windows = np.where(ready, (self.cursor[:, None] - np.arange(self.horizon)) % self.slots, self.slots)
+        self.cursor[opening] = (self.cursor[opening] + 1) % self.slots
+        self.filled[opening] = np.minimum(self.filled[opening] + 1, self.slots)
+        # The overwritten state is gone, and with it the stacks that reach back to it.
+        lost = (self.cursor[:, None] + np.arange(self.spec.history)) % self.slots
+        opened = np.where(opening[:, None], np.column_stack([self.cursor, lost]), self.slots)
+        fresh = np.zeros_like(records)
+        fresh[:, FLAGS.index("preceding")] = self._stacked()
+        self._step.send(
+            slots=np.column_stack([slots, opened[:, 0], windows, opened[:, 1:]]),
+            records=np.stack([records, fresh], 1),
+            ready=ready,
+            frames=frames,
+        )
+        self._write()
+
+    def _write(self) -> None:
+        """What was staged goes to its slots."""
+        step, rows = self._step.device, self._rows[:, None]
+        slots, opened = step["slots"], step["slots"][:, 1]
+        self._records[rows, slots[:, :2]] = step["records"]
+        self.frames[self._rows, opened] = step["frames"]
+        self.terminated_before |= step["records"][:, 0, FLAGS.index("terminated")] > 0
+        risen = torch.where(step["ready"], self.priorities.highest[:, None], 0.0)
+        lost = risen.new_zeros(len(risen), self.spec.history)
+        self.priorities.set(rows, slots[:, 2:], torch.cat([risen, lost], 1))
+        self._present.copy_(torch.where(opened < self.slots, opened, self._present))
 
     def sample(self, uniforms: Tensor, states: Sequence[int]) -> Windows:
         """Windows for uniforms (agents, count), with their states at the ascending offsets `states`.
@@ -73,26 +121,29 @@ class Replay:
         The last of these is the window's horizon. Behind a termination the terminal observation is repeated, with
         zero actions and rewards, and `alive` is 0.
         """
-        horizon = states[-1]
-        rows = self._rows[:, None, None]
+        windows: Windows = self._windows(uniforms, list(states))
+        return windows
+
+    def _windows(self, uniforms: Tensor, states: list[int]) -> Windows:
+        horizon, rows = states[-1], self._rows[:, None, None]
         first = self.priorities.draw(uniforms)[..., None]  # (agents, count, 1)
         steps = (first + torch.arange(horizon, device=self.device)) % self.slots
-        alive = torch.ones(*steps.shape[:2], horizon + 1, device=self.device)
-        alive[..., 1:] = (~self.terminated[rows, steps]).cumprod(-1)
-        offsets = alive.cumsum(-1).long() - alive.long()  # how far the episode went before each step
-        path = (first + offsets) % self.slots  # (agents, count, horizon + 1)
-        taken = path[..., :-1]
+        going_on = (1 - self.terminated[rows, steps]).cumprod(-1)
+        alive = torch.cat([torch.ones_like(going_on[..., :1]), going_on], -1)  # (agents, count, horizon + 1)
+        offsets = (alive.cumsum(-1) - alive).long()  # how far the episode went before each step
+        path = (first + offsets) % self.slots
+        records = self._records[rows, path[..., :-1]]
         return Windows(
             slots=first.squeeze(-1),
-            states=self._states(path[..., list(states)]),
-            actions=self.actions[rows, taken],
-            rewards=self.rewards[rows, taken],
+            states=self._states(path[..., states]),
+            actions=records[..., len(FLAGS) :],
+            rewards=records[..., 0],
             alive=alive,
         )
 
     def latest_states(self) -> Tensor:
         """Each agent's present state (agents, 1, *state_shape)."""
-        return self._states(self._tensor(self.cursor)[:, None, None])[:, 0]
+        return self._states(self._present[:, None, None])[:, 0]
 
     def mean_absolute_reward(self) -> Tensor:
         """(agents,)"""
@@ -105,20 +156,22 @@ class Replay:
         return bool((self.priorities.sums > 0).any(1).all())
 
     def episode_actions(self, agent: int) -> Array | None:
-        """The actions of the episode under way, or None if the ring has already overwritten some of them."""
+        """The actions of the episode under way, padded, or None if the ring has already overwritten some of them."""
         steps = self.episode_steps[agent]
         if steps >= self.slots:
             return None
         slots = (self.cursor[agent] - steps + np.arange(steps)) % self.slots
-        return self.actions[agent, self._tensor(slots)].cpu().numpy()
+        return self.actions[agent, torch.from_numpy(slots).to(self.device)].cpu().numpy()
 
     def present_frame(self, agent: int) -> Array:
+        """Padded, as environments give it."""
         return self.frames[agent, int(self.cursor[agent])].cpu().numpy()
 
     def state_of(self, agent: int) -> tuple[dict[str, Array], dict[str, int]]:
-        """All that one agent's replay holds, as arrays and counters; on the CPU the arrays are views."""
-        filled = int(self.filled[agent])
-        arrays = {name: tensor[agent, :filled].cpu().numpy() for name, tensor in self._per_slot().items()}
+        """All that one agent's replay holds, as arrays and counters, without what pads it."""
+        own = self._own(agent, int(self.filled[agent]))
+        arrays = {name: tensor.cpu().numpy() for name, tensor in own.items()}
+        arrays |= {name: arrays[name].astype(kind) for name, kind in SAVED_AS.items()}
         arrays["priority_sums"] = self.priorities.sums[agent].cpu().numpy()
         arrays["highest_priority"] = self.priorities.highest[agent].cpu().numpy()
         arrays["terminated_before"] = self.terminated_before[agent].cpu().numpy()
@@ -126,40 +179,26 @@ class Replay:
 
     def load_state_of(self, agent: int, arrays: dict[str, Array], counters: dict[str, int]) -> None:
         """Takes up what `state_of` gave, from a ring of this size or, if it had not wrapped, a smaller one."""
-        filled = counters["filled"]
-        for name, tensor in self._per_slot().items():
-            tensor[agent, :filled] = torch.from_numpy(arrays[name]).to(self.device)
-        sums = torch.from_numpy(arrays["priority_sums"]).to(self.device)
-        self.priorities.sums[agent, : len(sums)] = sums
+        for name, tensor in self._own(agent, counters["filled"]).items():
+            tensor.copy_(torch.from_numpy(arrays[name]))
+        sums = torch.from_numpy(arrays["priority_sums"])
+        self.priorities.sums[agent, : len(sums)] = sums.to(self.device)
         self.priorities.highest[agent] = float(arrays["highest_priority"])
         self.terminated_before[agent] = bool(arrays["terminated_before"])
         for name in COUNTERS:
             getattr(self, name)[agent] = counters[name]
+        self._present[agent] = counters["cursor"]
 
     def grown(self, slots: int) -> "Replay":
         """A replay of more slots that holds the same; this one must not have wrapped."""
-        larger = Replay(len(self.cursor), self.spec, self.hyperparameters, slots, self.device)
+        larger = Replay(self.specs, self.hyperparameters, slots, self.device)
         for agent in range(len(self.cursor)):
             larger.load_state_of(agent, *self.state_of(agent))
         return larger
 
-    def _open(self, agents: Array, frames: Array) -> None:
-        """Moves the cursors of `agents` on to a fresh slot that holds the next observation."""
-        self.cursor[agents] = (self.cursor[agents] + 1) % self.slots
-        self.filled[agents] = np.minimum(self.filled[agents] + 1, self.slots)
-        rows, cursor = self._tensor(agents), self._tensor(self.cursor[agents])
-        self.frames[rows, cursor] = self._tensor(frames)
-        self.actions[rows, cursor] = 0
-        self.rewards[rows, cursor] = 0
-        self.terminated[rows, cursor] = False
-        self.complete[rows, cursor] = False
-        self.preceding[rows, cursor] = self._tensor(
-            np.minimum(self.episode_steps[agents], self.spec.history - 1).astype(np.uint8)
-        )
-        # The overwritten state is gone, and with it the stacks that reach back to it.
-        lost = (cursor[:, None] + torch.arange(self.spec.history, device=self.device)) % self.slots
-        rows = rows[:, None].expand_as(lost)
-        self.priorities.set(rows.flatten(), lost.flatten(), torch.zeros(lost.numel(), device=self.device))
+    def _stacked(self) -> Array:
+        """How many earlier frames each present state holds."""
+        return np.minimum(self.episode_steps, self.spec.history - 1)
 
     def _states(self, slots: Tensor) -> Tensor:
         """States (agents, count, chosen, *state_shape) of slots (agents, count, chosen)."""
@@ -170,19 +209,14 @@ class Replay:
         back = torch.minimum(back, self.preceding[rows, slots].long()[..., None])  # repeats an episode's first frame
         return self.frames[rows[..., None], (slots[..., None] - back) % self.slots].flatten(3, 4)
 
-    def _per_slot(self) -> dict[str, Tensor]:
+    def _own(self, agent: int, filled: int) -> dict[str, Tensor]:
+        """One agent's slots, by name, without what pads them."""
+        spec, frames = self.specs[agent], self.frames[agent, :filled]
         return {
-            "frames": self.frames,
-            "actions": self.actions,
-            "rewards": self.rewards,
-            "terminated": self.terminated,
-            "complete": self.complete,
-            "preceding": self.preceding,
-            "priorities": self.priorities.values,
-        }
-
-    def _tensor(self, array: Array) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+            "frames": frames if spec.image else frames[:, : spec.frame_shape[0]],
+            "actions": self.actions[agent, :filled, : spec.action_size],
+            "priorities": self.priorities.values[agent, :filled],
+        } | {name: getattr(self, name)[agent, :filled] for name in FLAGS}
 
 
 def slots_needed(total_steps: int, hyperparameters: Hyperparameters) -> int:
@@ -194,16 +228,37 @@ def slots_needed(total_steps: int, hyperparameters: Hyperparameters) -> int:
 
 
 def reserve(agents: int, spec: Spec, slots: int, device: torch.device) -> str:
-    """Says what memory a replay will take at most, or refuses where the machine does not have it."""
-    item = 1 if spec.image else 4
-    a_slot = agents * (int(np.prod(spec.frame_shape)) * item + 4 * spec.action_size + 4 + 1 + 1 + 1 + 4)
-    needed, available = a_slot * slots, available_memory(device)
-    if needed > available:
-        raise MRQError(
-            f"the replay would take {readable(needed)} and {device} has {readable(available)} free; "
-            f"--replay-capacity {available // a_slot * 9 // 10} would fit, as would fewer agents or steps."
-        )
-    return f"replay of up to {slots:,} observations an agent: {readable(needed)} of {readable(available)} free"
+    """Says what memory a replay will take at most and where, or refuses where the machine does not have it."""
+    frames, records = _bytes(agents, spec, slots)
+    needed, available = frames + records, available_memory(device)
+    what = f"replay of up to {slots:,} observations an agent"
+    if needed <= available:
+        return f"{what}: {readable(needed)} of {readable(available)} free on {device}"
+    if device.type == "cuda" and spec.image:
+        on_host = available_memory(torch.device("cpu"))
+        if frames <= on_host and records <= available:
+            return (
+                f"{what}: {readable(frames)} of frames in pinned host memory, of {readable(on_host)} free, and "
+                f"{readable(records)} on {device}, of {readable(available)} free"
+            )
+    raise MRQError(
+        f"the replay would take {readable(needed)} and {device} has {readable(available)} free; "
+        f"--replay-capacity {slots * available // needed * 9 // 10} would fit, as would fewer agents or steps."
+    )
+
+
+def _bytes(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
+    """Of the frames, and of all else."""
+    frame = int(np.prod(spec.frame_shape)) * (1 if spec.image else 4)
+    return agents * slots * frame, agents * slots * 4 * (len(FLAGS) + spec.action_size + 1)
+
+
+def _frames(agents: int, spec: Spec, slots: int, device: torch.device) -> Tensor:
+    """On the device; images that it has no room for, in pinned host memory that it reads directly."""
+    shape, dtype = (agents, slots, *spec.frame_shape), torch.uint8 if spec.image else torch.float32
+    if device.type == "cuda" and spec.image and sum(_bytes(agents, spec, slots)) > available_memory(device):
+        return in_pinned_memory(shape, device)
+    return _zeros(shape, dtype, device)
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

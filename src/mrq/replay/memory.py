@@ -1,9 +1,14 @@
-"""How much memory there is."""
+"""How much memory there is, and memory of the host that a GPU reads."""
 
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
+
+from mrq.errors import MRQError
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -17,6 +22,34 @@ def available_memory(device: torch.device) -> int:
 
 def readable(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
+
+
+def in_pinned_memory(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Zeroed bytes of the host as a tensor of the GPU's, whose kernels read and write them directly."""
+    memory = np.zeros(shape, np.uint8)
+    failed = torch.cuda.cudart().cudaHostRegister(memory.ctypes.data, memory.nbytes, 0)
+    if failed:
+        raise MRQError(
+            f"{readable(memory.nbytes)} of host memory could not be pinned for the replay ({failed}); "
+            "raise the limit (ulimit -l), or use a smaller --replay-capacity."
+        )
+    return torch.as_tensor(_Pinned(memory), device=device)
+
+
+class _Pinned:
+    """Keeps the memory alive as long as a tensor uses it."""
+
+    def __init__(self, memory: np.ndarray[Any, Any]) -> None:
+        self.memory = memory
+        self.__cuda_array_interface__ = {
+            "shape": memory.shape,
+            "typestr": "|u1",
+            "data": (memory.ctypes.data, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        torch.cuda.cudart().cudaHostUnregister(self.memory.ctypes.data)
 
 
 def _machine() -> int:

@@ -22,7 +22,7 @@ class Priorities:
         self._rows = torch.arange(agents, device=device)[:, None]
 
     def set(self, rows: Tensor, slots: Tensor, priorities: Tensor) -> None:
-        """Gives the slots (count,) of the agents `rows` (count,) new priorities (count,)."""
+        """Gives the slots (agents, count) of the agents `rows` (agents, 1) new priorities (agents, count)."""
         self.values[rows, slots] = priorities
         self._refresh(rows, slots // BLOCK)
 
@@ -35,7 +35,7 @@ class Priorities:
         self.values.scatter_(1, slots, 0.0)
         self.values.scatter_reduce_(1, slots, priorities, "amax")
         self._refresh(self._rows, slots // BLOCK)
-        self.highest = torch.maximum(self.highest, priorities.amax(1))
+        self.highest.copy_(torch.maximum(self.highest, priorities.amax(1)))
 
     def draw(self, uniforms: Tensor) -> Tensor:
         """Slots (agents, count) for uniforms in [0, 1), float64 so that each of a million slots has its fair share."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import torch
 
-from mrq.algorithm.learner import Learner
 from mrq.errors import MRQError
+from mrq.training.population import Population
 from mrq.training.settings import Settings
 
 UPDATES_WORTH_COMPILING = 3_000  # on a CPU: compiling takes a minute and then saves a quarter of each update
@@ -19,12 +19,12 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
     return updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1)
 
 
-def compile_if_possible(learner: Learner, say: Callable[[str], None], required: bool = False) -> None:
-    """Compiles the learner's updates. Without a working compiler it goes on without, or refuses if `required`."""
-    # We choose full float32 on purpose: TF32 costs some learning.
+def compile_if_possible(population: Population, say: Callable[[str], None], required: bool = False) -> None:
+    """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
+    # Whoever chose full float32 did so on purpose.
     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
     try:
-        torch.compile(lambda x: x + 1)(torch.ones(8, device=learner.device))
+        torch.compile(lambda x: x + 1)(torch.ones(8, device=population.device))
     except Exception as error:
         if required:
             raise MRQError(
@@ -33,4 +33,11 @@ def compile_if_possible(learner: Learner, say: Callable[[str], None], required: 
             ) from error
         say("note: no working compiler was found, so updates run uncompiled and slower (Debian: g++, python3-dev)")
         return
-    learner.compile(lambda: say("note: compiling failed, so updates run uncompiled and slower"))
+    failures: list[str] = []
+
+    def failed() -> None:
+        if not failures:
+            say("note: compiling failed in part, so updates run slower")
+        failures.append("")
+
+    population.compile(failed)

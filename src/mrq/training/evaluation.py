@@ -8,8 +8,8 @@ import torch
 
 from mrq.algorithm.learner import Learner
 from mrq.algorithm.noise import gumbel
-from mrq.environments.making import Environment
-from mrq.environments.workers import Environments
+from mrq.environments.stepping import Environments
+from mrq.environments.workers import Workers
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 
@@ -36,63 +36,74 @@ class Evaluation:
 
 def evaluate(
     learner: Learner,
-    environments: Environments,
+    environments: Environments | Workers,  # the same number for each agent, an agent's side by side
     seeds: Sequence[int],
     step: int,
     episodes: int,
     deterministic: bool = False,
-    watch: Callable[[Environment], None] | None = None,  # called at every step of the first agent's environment
+    active: Array | None = None,  # (agents,), those to evaluate; all of them by default
+    watch: Callable[[], None] | None = None,  # called before every step
     interrupted: Callable[[], bool] = lambda: False,
 ) -> list[Evaluation] | None:
-    """Every agent plays `episodes` episodes, all agents side by side; None if it was interrupted.
+    """Every agent plays `episodes` episodes, all environments side by side; None if it was interrupted.
 
     `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise, as
-    in the published evaluations, unless `deterministic`.
+    in the published evaluations, unless `deterministic`. An agent whose environment fails has no episodes.
     """
-    agents = len(seeds)
-    generators = [generator(seed, Stream.EVALUATION, step) for seed in seeds]
-    episode_seeds = [g.integers(2**31, size=episodes).tolist() for g in generators]
-    results = [Evaluation([], []) for _ in seeds]
-    history = np.zeros((agents, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
-    returns, lengths, over, playing = (
-        np.zeros(agents),
-        np.zeros(agents, int),
-        np.ones(agents, bool),
-        np.ones(agents, bool),
-    )
+    agents, copies = len(seeds), len(environments.names) // len(seeds)
+    places = [(agent, copy) for agent in range(agents) for copy in range(copies)]
+    plans = [list(range(copy, episodes, copies)) for _, copy in places]  # the episodes each environment plays
+    results: list[dict[int, tuple[float, int]]] = [{} for _ in seeds]  # return and length of each episode
+    generators = [np.random.default_rng(0) for _ in places]  # of the episode under way
+    history = np.zeros((len(places), environments.spec.history, *environments.spec.frame_shape), environments.dtype)
+    returns, lengths, over = np.zeros(len(places)), np.zeros(len(places), int), np.zeros(len(places), bool)
+    playing = np.array([bool(plan) for plan in plans])
+    if active is not None:
+        playing &= np.repeat(active, copies)
+    over |= playing
     while playing.any():
         if interrupted():
             return None
         if over.any():
-            next_seeds = [
-                own[len(result.returns) % episodes] for own, result in zip(episode_seeds, results, strict=True)
-            ]
-            history[over] = environments.reset(over, next_seeds, step)[over][:, None]
-            returns[over], lengths[over], over = 0, 0, np.zeros(agents, bool)
+            episode_seeds = [0] * len(places)
+            for place in np.flatnonzero(over):
+                agent, _ = places[place]
+                generators[place] = generator(seeds[agent], Stream.EVALUATION, step, plans[place][0])
+                episode_seeds[place] = int(generators[place].integers(2**31))
+            history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
+            returns[over], lengths[over], over[:] = 0, 0, False
         if watch is not None:
-            watch(environments.environments[0].environment)
-        actions = choose_actions(learner, history[:, None], generators, deterministic)[:, 0]
+            watch()
+        grouped = history.reshape(agents, copies, *history.shape[1:])
+        actions = choose_actions(learner, grouped, generators, deterministic).reshape(len(places), -1)
         played = environments.step(playing, actions, step)
         history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
         returns += played.rewards
         lengths += playing
-        ended = played.terminated | played.truncated | (lengths >= LONGEST_EPISODE)
-        for agent in np.flatnonzero(playing & ended):
-            results[agent].returns.append(float(returns[agent]))
-            results[agent].lengths.append(int(lengths[agent]))
-            playing[agent] = len(results[agent].returns) < episodes
-            over[agent] = playing[agent]
-    return results
+        playing[list(environments.failed)] = False
+        ended = playing & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
+        for place in np.flatnonzero(ended):
+            agent, _ = places[place]
+            results[agent][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
+            playing[place] = over[place] = bool(plans[place])
+    whole = [sorted(result.items()) if len(result) == episodes else [] for result in results]
+    return [Evaluation([r for _, (r, _) in played], [n for _, (_, n) in played]) for played in whole]
 
 
 def choose_actions(
     learner: Learner, histories: Array, generators: Sequence[np.random.Generator], deterministic: bool
 ) -> Array:
-    """Evaluation actions (agents, count, action_size) for histories (agents, count, history, *frame_shape)."""
+    """Evaluation actions (agents, count, action_size) for histories (agents, count, history, *frame_shape).
+
+    A generator for each, agent after agent.
+    """
     spec, (agents, count) = learner.spec, histories.shape[:2]
     states = torch.from_numpy(histories.reshape(agents, count, *spec.state_shape)).to(learner.device)
     noise = {}
     if spec.discrete and not deterministic:
-        drawn = np.stack([gumbel(g, (count, spec.action_size)) for g in generators])
-        noise["evaluation_gumbel"] = torch.from_numpy(drawn).to(learner.device)
+        drawn = np.zeros((agents * count, spec.action_size), np.float32)
+        for place, own in enumerate(generators):
+            size = learner.specs[place // count].action_size
+            drawn[place, :size] = gumbel(own, (size,))
+        noise["evaluation_gumbel"] = torch.from_numpy(drawn.reshape(agents, count, -1)).to(learner.device)
     return learner.exploit(states, noise).cpu().numpy()

@@ -3,7 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 
-from mrq.environments.workers import EnvironmentFault, Environments
+import numpy as np
+
+from mrq.environments.stepping import EnvironmentFault, Environments
+from mrq.environments.workers import Workers
+from mrq.errors import MRQError
 from mrq.training.checkpoint import write_checkpoint
 from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
@@ -16,46 +20,58 @@ from mrq.training.settings import Settings
 
 def train(
     population: Population,
-    evaluation_environments: Environments | None,  # None: no evaluations
+    evaluation_environments: Environments | Workers | None,  # None: no evaluations
     runs: Sequence[RunFolder],  # one an agent, or none at all
     settings: Settings,
     progress: ProgressBar,
     interrupted: Interruption,
     on_step: Callable[[], bool | None] | None = None,  # returns False to stop
 ) -> None:
-    """Trains until `settings.steps`, or until stopped; either way the runs end with a checkpoint."""
+    """Trains until `settings.steps`, or until stopped; either way the runs end with a checkpoint.
+
+    An agent that cannot go on is left behind, with a checkpoint if what it learned is sound; the last one's fault ends
+    it all.
+    """
     random_steps, period = settings.hyperparameters.random_steps, settings.hyperparameters.target_period
     last_checkpoint = time.monotonic()
-    try:
-        while True:
-            population.update(interrupted)  # first, since a resumed run may owe some
-            if evaluation_environments is not None and _evaluation_due(population, settings):
-                _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
-            if interrupted() or population.steps >= settings.steps:
-                break
-            if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
-                save(population, runs)
-                last_checkpoint = time.monotonic()
-            _record_returns(population.step(), population.steps, runs)
-            if population.updates > 0 and population.steps % period == 0:
-                _record_metrics(population, runs, progress)
-            if population.steps == random_steps:
-                compiling = "; compiling takes a minute or two" if population.learner.compiled else ""
-                progress.say(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
-                progress.restart_clock(random_steps)
-            progress.show(population.steps, learning=population.updates > 0)
-            if on_step is not None and on_step() is False:
-                break
-    except EnvironmentFault:
-        save(population, runs)  # what was learned before that step is sound
-        raise
+
+    def leave_behind(agent: int, fault: MRQError) -> None:
+        if isinstance(fault, EnvironmentFault):
+            save(population, runs, [agent])
+        if not population.active.any():
+            raise fault
+        progress.say(f"{fault} The others go on.")
+
+    population.on_fault = leave_behind
+    while True:
+        population.update(interrupted)  # first, since a resumed run may owe some
+        if evaluation_environments is not None and _evaluation_due(population, settings):
+            _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
+        if interrupted() or population.steps >= settings.steps:
+            break
+        if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
+            save(population, runs)
+            last_checkpoint = time.monotonic()
+        _record_returns(population.step(), population.steps, runs)
+        if population.updates > 0 and population.steps % period == 0:
+            _record_metrics(population, runs, progress)
+        if population.steps == random_steps:
+            compiling = "; compiling takes a minute or two" if population.learner.compiled else ""
+            progress.say(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
+            progress.restart_clock(random_steps)
+        progress.show(population.steps, learning=population.updates > 0)
+        if on_step is not None and on_step() is False:
+            break
     save(population, runs)
 
 
-def save(population: Population, runs: Sequence[RunFolder]) -> None:
-    for agent, run in enumerate(runs):
-        tensors, arrays, counters = population.state_of(agent)
-        write_checkpoint(run.checkpoints, tensors, arrays, counters | {"run": run.identity})
+def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int] | None = None) -> None:
+    """A checkpoint, and the curve so far, of the given agents or of all that are still in training."""
+    if runs:
+        for agent in np.flatnonzero(population.active).tolist() if agents is None else agents:
+            tensors, arrays, counters = population.state_of(agent)
+            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
+            draw_learning_curve(runs[agent])
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
@@ -66,7 +82,7 @@ def _evaluation_due(population: Population, settings: Settings) -> bool:
 
 def _evaluate(
     population: Population,
-    environments: Environments,
+    environments: Environments | Workers,
     runs: Sequence[RunFolder],
     settings: Settings,
     progress: ProgressBar,
@@ -80,30 +96,40 @@ def _evaluate(
         population.seeds,
         population.steps,
         settings.evaluation_episodes,
+        active=population.active,
         interrupted=interrupted,
     )
     if evaluations is None:
         return
+    copies = len(environments.names) // len(evaluations)
+    for place, sentence in environments.failed.items():
+        population.drop(place // copies, EnvironmentFault(sentence))
     population.evaluated_at = population.steps
-    for evaluation, run in zip(evaluations, runs, strict=False):
-        run.record_evaluation(population.steps, evaluation)
-        draw_learning_curve(run)
-    pairs = zip(population.seeds, evaluations, strict=True)
-    texts = [f"{e.mean:,.1f} ± {e.std:,.1f} (seed {seed})" for seed, e in pairs]
+    texts: dict[str, list[str]] = {}  # by task
+    for agent in np.flatnonzero(population.active).tolist():
+        evaluation, (task, _, seed) = evaluations[agent], population.environments.names[agent].rpartition(" (")
+        texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} ({seed}")
+        if runs:
+            runs[agent].record_evaluation(population.steps, evaluation)
     known = population.updates > 0 and progress.steps_per_second > 0
     speed = f", {progress.steps_per_second:,.1f} steps/s" if known else ""
-    progress.say(f"step {population.steps:,}: return {', '.join(texts)}{speed}")
-    progress.show_evaluation(sum(e.mean for e in evaluations) / len(evaluations))
+    for task, of_task in texts.items():
+        name = f"{task}: " if len(texts) > 1 else ""
+        progress.say(f"step {population.steps:,}: {name}return {', '.join(of_task)}{speed}")
+    progress.show_evaluation(float(np.mean([evaluation.mean for evaluation in evaluations if evaluation.returns])))
     progress.leave_out(time.monotonic() - began)
 
 
 def _record_returns(returns: dict[int, float], step: int, runs: Sequence[RunFolder]) -> None:
-    for agent, run in enumerate(runs):
-        if agent in returns:
-            run.record_metrics(step, {"training/episode_return": returns[agent]})
+    if runs:
+        for agent, value in returns.items():
+            runs[agent].record_metrics(step, {"training/episode_return": value})
 
 
 def _record_metrics(population: Population, runs: Sequence[RunFolder], progress: ProgressBar) -> None:
-    for agent, run in enumerate(runs):
-        metrics = {f"learning/{name}": value for name, value in population.metrics(agent).items()}
-        run.record_metrics(population.steps, metrics | {"speed/steps_per_second": progress.steps_per_second})
+    if runs:
+        for agent in np.flatnonzero(population.active).tolist():
+            metrics = {f"learning/{name}": value for name, value in population.metrics(agent).items()}
+            runs[agent].record_metrics(
+                population.steps, metrics | {"speed/steps_per_second": progress.steps_per_second}
+            )

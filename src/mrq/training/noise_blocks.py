@@ -1,36 +1,81 @@
-"""A stream of noise for P agents, drawn a block at a time and kept where the learner needs it."""
+"""A stream of noise for P agents, drawn a block at a time, ahead of its use, and kept where the learner needs it."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mrq.interface import Array
+from mrq.interface import Array, Spec
 from mrq.randomness import Stream, generator
+
+Draw = Callable[[np.random.Generator, Spec], dict[str, Array]]  # a block for one agent
 
 
 class NoiseBlocks:
     def __init__(
         self,
         seeds: Sequence[int],
+        specs: Sequence[Spec],  # what is drawn for them may differ in size and is then padded with zeros
         stream: Stream,
         size: int,  # steps or updates in a block
-        draw: Callable[[np.random.Generator], dict[str, Array]],  # a block for one agent
+        draw: Draw,
         device: torch.device,
+        ahead: ThreadPoolExecutor,  # where the next block is drawn while this one is used
     ) -> None:
-        self.seeds, self.stream, self.size, self.draw, self.device = seeds, stream, size, draw, device
+        self.seeds, self.specs, self.stream, self.size, self.draw = seeds, specs, stream, size, draw
+        self.device = device
+        self._ahead = ahead
+        self._next: tuple[int, Future[dict[str, Tensor]]] | None = None
         self._index = -1
-        self._block: dict[str, Tensor] = {}
+        self.host: dict[str, Tensor] = {}  # the block that `seek` found
+        self._block: dict[str, Tensor] = {}  # the same on the device, always at the same place
+        self._place = -1
+        self._cursor = torch.zeros(1, dtype=torch.long, device=device)  # `_place`, where the device can read it
 
-    def at(self, position: int, count: int) -> dict[str, Tensor]:
-        """Noise (agents, count, …) of the steps or updates from `position` on, which lie in one block."""
-        index, start = divmod(position, self.size)
+    def seek(self, position: int, count: int) -> int:
+        """Makes the next `take(count)` give the noise of the steps or updates from `position` on, in one block.
+
+        Returns where that is in the block.
+        """
+        index, place = divmod(position, self.size)
         if index != self._index:
-            agents = [self.draw(generator(seed, self.stream, index)) for seed in self.seeds]
-            self._block = {
-                name: torch.from_numpy(np.stack([agent[name] for agent in agents])).to(self.device)
-                for name in agents[0]
-            }
-            self._index = index
-        return {name: tensor[:, start : start + count] for name, tensor in self._block.items()}
+            self._load(index)
+        if place != self._place:
+            self._cursor.fill_(place)
+        self._place = place + count
+        return place
+
+    def take(self, count: int) -> dict[str, Tensor]:
+        """Noise (agents, count, …); work for the device alone, so that it can be captured."""
+        places = self._cursor + torch.arange(count, device=self.device)
+        noise = {name: tensor.index_select(1, places) for name, tensor in self._block.items()}
+        self._cursor += count
+        return noise
+
+    def _load(self, index: int) -> None:
+        if self._next is not None and self._next[0] == index:
+            self.host = self._next[1].result()
+        else:
+            self.host = self._draw(index)
+        self._index = index
+        self._next = (index + 1, self._ahead.submit(self._draw, index + 1))
+        if not self._block:
+            self._block = {name: torch.empty_like(tensor, device=self.device) for name, tensor in self.host.items()}
+        for name, tensor in self.host.items():
+            self._block[name].copy_(tensor, non_blocking=True)
+
+    def _draw(self, index: int) -> dict[str, Tensor]:
+        pairs = zip(self.seeds, self.specs, strict=True)
+        agents = [self.draw(generator(seed, self.stream, index), spec) for seed, spec in pairs]
+        return {name: self._stacked([agent[name] for agent in agents]) for name in agents[0]}
+
+    def _stacked(self, arrays: Sequence[Array]) -> Tensor:
+        """On a leading axis; pinned, so that its way to a GPU holds nothing up."""
+        shape = np.max([array.shape for array in arrays], 0).tolist()
+        dtype = torch.from_numpy(arrays[0][:0]).dtype
+        stacked = torch.zeros(len(arrays), *shape, dtype=dtype, pin_memory=self.device.type == "cuda")
+        for padded, array in zip(stacked.numpy(), arrays, strict=True):
+            padded[tuple(map(slice, array.shape))] = array
+        return stacked

@@ -8,15 +8,18 @@ import imageio
 import numpy as np
 
 from mrq.algorithm.learner import Learner
-from mrq.environments.making import Environment
+from mrq.environments.guarded import Guarded
+from mrq.environments.making import Environment, make_environment
+from mrq.environments.probing import describe_spaces
+from mrq.environments.stepping import Environments
 from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
+from mrq.training.devices import chosen_device, set_precision
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import check_spaces, counters_of, make_environments
-from mrq.training.settings import chosen_device
+from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, counters_of
 
 LONGEST_FILM = 1_000  # frames
 FORMATS = (".mp4", ".gif")
@@ -35,31 +38,37 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
-    environments = make_environments(run.task, (run.seed,), **options)
-    check_spaces(run, environments.environments[0].environment)
+    made = [make_environment(run.task, **options) for _ in range(min(episodes, EVALUATED_AT_ONCE))]
+    name = Agent(run.task, run.seed).name
+    environments = Environments([Guarded(environment) for environment in made], [name] * len(made))
+    check_spaces(run, describe_spaces(made[0]))
+    dtype = set_precision(run.settings)
     learner = Learner(
-        environments.spec,
+        environments.specs[:1],
         run.settings.hyperparameters,
         [generator(run.seed, Stream.PARAMETERS)],
         chosen_device(device),
+        dtype,
     )
     learner.load_state_of(0, read_tensors(checkpoint))
-    step, film = step_of(checkpoint), None if video is None else Film(video)
+    film = None if video is None else Film(video)
     try:
         evaluations = evaluate(
             learner,
             environments,
             (run.seed,),
-            step,
+            step_of(checkpoint),
             episodes,
             deterministic,
-            None if film is None else film.take,
+            watch=None if film is None else lambda: film.take(made[0]),
         )
     finally:
         environments.close()
         if film is not None:
             film.close()
     assert evaluations is not None
+    if environments.failed:
+        raise MRQError(next(iter(environments.failed.values())))
     return evaluations[0]
 
 

@@ -4,6 +4,8 @@ Every agent takes a step whenever one does. Agent i does what its seed does alon
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,15 @@ import torch
 
 from mrq.algorithm.learner import ENCODER_LOSSES, METRICS, Learner
 from mrq.algorithm.noise import acting_noise, encoder_noise, value_noise
-from mrq.environments.workers import Environments
+from mrq.environments.stepping import EnvironmentFault, Environments
+from mrq.environments.workers import Workers
 from mrq.errors import MRQError
+from mrq.execution import Captured
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, environment_seed, generator
 from mrq.replay.buffer import Replay, slots_needed
-from mrq.training.noise_blocks import NoiseBlocks
+from mrq.training.noise_blocks import Draw, NoiseBlocks
 
 COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at")
 
@@ -30,24 +34,35 @@ class Population:
     def __init__(
         self,
         seeds: Sequence[int],
-        environments: Environments,
+        environments: Environments | Workers,
         hyperparameters: Hyperparameters,
         device: torch.device,
+        dtype: torch.dtype = torch.float32,  # in which matrices are multiplied
+        overlap: bool = False,
     ) -> None:
-        spec, h, period = environments.spec, hyperparameters, hyperparameters.target_period
+        specs, h, period = environments.specs, hyperparameters, hyperparameters.target_period
         self.seeds, self.environments, self.hyperparameters, self.device = seeds, environments, h, device
+        # Deviation: with `overlap` an action is chosen before the update that its step calls for rather than after it,
+        # so that the environments step while the device updates.
+        self.overlap = overlap
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
-        self.learner = Learner(spec, h, generators, device)
-        self.replay = Replay(len(seeds), spec, h, slots_needed(0, h), device)
+        self.learner = Learner(specs, h, generators, device, dtype)
+        self.replay = Replay(specs, h, slots_needed(0, h), device)
 
-        def blocks(stream: Stream, draw: Callable[[np.random.Generator], dict[str, Array]]) -> NoiseBlocks:
-            return NoiseBlocks(seeds, stream, period, draw, device)
+        ahead = ThreadPoolExecutor(max_workers=1)
 
-        self._acting = blocks(Stream.ACTING, lambda g: acting_noise(g, period, spec))
-        self._encoder = blocks(Stream.ENCODER_UPDATES, lambda g: encoder_noise(g, period, spec, h))
-        self._value = blocks(Stream.VALUE_UPDATES, lambda g: value_noise(g, period, spec, h))
+        def blocks(stream: Stream, draw: Draw) -> NoiseBlocks:
+            return NoiseBlocks(seeds, specs, stream, period, draw, device, ahead)
 
-        self._everyone = np.ones(len(seeds), bool)
+        self._acting = blocks(Stream.ACTING, lambda g, spec: acting_noise(g, period, spec))
+        self._encoder = blocks(Stream.ENCODER_UPDATES, lambda g, spec: encoder_noise(g, period, spec, h))
+        self._value = blocks(Stream.VALUE_UPDATES, lambda g, spec: value_noise(g, period, spec, h))
+        on_gpu = device.type == "cuda"
+        self._explored = torch.zeros(len(seeds), environments.spec.action_size, pin_memory=on_gpu)  # the policy's
+        self._exploring = torch.cuda.Event() if on_gpu else None
+
+        self.on_fault: Callable[[int, MRQError], None] = _raise  # told of an agent that cannot go on; the others do
+        self.active = np.ones(len(seeds), bool)
         self.steps = 0  # environment steps taken, by each agent
         self.encoder_updates = 0
         self.updates = 0  # of value and policy
@@ -55,28 +70,46 @@ class Population:
         self.episodes = np.zeros(len(seeds), int)  # begun
         self.over = np.ones(len(seeds), bool)  # the next step begins an episode
         self.episode_returns = np.zeros(len(seeds))
+        self.actions = np.zeros(self._explored.shape, np.float32)
+        self.chosen = np.zeros(len(seeds), bool)  # `actions` holds the next step's already
+        self._awaited = False  # … or will, once the device has come to it
+        self._on_failure: Callable[[], None] | None = None  # of compiling
 
     def make_room(self, total_steps: int) -> None:
         """Lets the replay hold what training up to `total_steps` will bring."""
         slots = slots_needed(total_steps, self.hyperparameters)
         if slots > self.replay.slots:
             self.replay = self.replay.grown(slots)
+            if self._on_failure is not None:
+                self._capture(self._on_failure)
+
+    def compile(self, on_failure: Callable[[], None]) -> None:
+        """From now on, runs updates compiled and, on a GPU, captured whole; as they are where that fails."""
+        self._on_failure = on_failure
+        self.learner.compile(on_failure)
+        self._capture(on_failure)
+
+    def _capture(self, on_failure: Callable[[], None]) -> None:
+        self.replay.compile(on_failure)
+        if self.device.type == "cuda":
+            for name in ("_explore", "_update_encoder", "_update_value_and_policy"):
+                setattr(self, name, Captured(partial(getattr(Population, name), self), on_failure))
 
     def step(self) -> dict[int, float]:
         """One environment step of every agent; the returns of the episodes it ended, by agent."""
-        if self.over.any():
-            self._begin_episodes()
-        noise = self._acting.at(self.steps, 1)
-        if self.steps < self.hyperparameters.random_steps:
-            actions = noise["random_actions"]
-        else:
-            actions = self.learner.explore(self.replay.latest_states(), noise)
-        step = self.environments.step(self._everyone, actions[:, 0].cpu().numpy(), self.steps)
+        self._choose()
+        self._await_actions()
+        step = self.environments.step(self.active, self.actions, self.steps)
+        self._drop_failed()
         self.replay.append(step)
         self.steps += 1
+        self.chosen[:] = False
         self.episode_returns += step.rewards
-        self.over = step.terminated | step.truncated
-        return {int(agent): float(self.episode_returns[agent]) for agent in np.flatnonzero(self.over)}
+        self.over = (step.terminated | step.truncated) & self.active
+        returns = {int(agent): float(self.episode_returns[agent]) for agent in np.flatnonzero(self.over)}
+        if self.overlap:
+            self._choose()
+        return returns
 
     def update(self, interrupted: Callable[[], bool]) -> None:
         """The updates that the steps taken call for: one a step since training began.
@@ -91,29 +124,54 @@ class Population:
             while self.encoder_updates < period_end:
                 if interrupted():
                     return
-                self._update_encoder(period_end - self.encoder_updates)
-            noise = {name: tensor[:, 0] for name, tensor in self._value.at(self.updates, 1).items()}
-            windows = self.replay.sample(noise.pop("sample"), (0, h.value_horizon))
-            td_errors = self.learner.update_value_and_policy(windows, noise)
-            self.replay.priorities.update(windows.slots, td_errors)
+                self._update_encoders(min(self.learner.chunk, period_end - self.encoder_updates))
+            self._value.seek(self.updates, 1)
+            self._update_value_and_policy()
             self.updates += 1
+            # Looking at a loss waits for a GPU. What is no number stays none, so it need not be done at once.
+            if self.device.type == "cpu" or self.updates % h.target_period == 0:
+                self._check_losses()
+
+    def _update_encoders(self, count: int) -> None:
+        if self.encoder_updates % self.hyperparameters.target_period == 0:
+            self._begin_period()
+        self._encoder.seek(self.encoder_updates, count)
+        if count == self.learner.chunk:
+            self._update_encoder()
+        else:
+            self._update_encoder_times(count)
+        self.encoder_updates += count
+        if self.device.type == "cpu":
             self._check_losses()
 
-    def _update_encoder(self, most: int) -> None:
+    def _begin_period(self) -> None:
         h = self.hyperparameters
-        if self.encoder_updates % h.target_period == 0:
-            if not self.replay.can_sample():
-                raise MRQError(
-                    f"there is nothing to learn from after {self.steps:,} steps: every episode was truncated "
-                    f"before its {h.longest_horizon}th step; give the environment a longer time limit."
-                )
-            self.learner.sync_targets(self.replay.mean_absolute_reward())
-        count = min(self.learner.chunk, most)
-        noise = {name: tensor.flatten(1, 2) for name, tensor in self._encoder.at(self.encoder_updates, count).items()}
-        windows = self.replay.sample(noise.pop("sample"), range(h.encoder_horizon + 1))
+        if not self.replay.can_sample():
+            raise MRQError(
+                f"there is nothing to learn from after {self.steps:,} steps: every episode was truncated "
+                f"before its {h.longest_horizon}th step; give the environment a longer time limit."
+            )
+        self.learner.sync_targets(self.replay.mean_absolute_reward())
+
+    # Work for the device alone, on tensors that stay where they are: this is what is captured.
+
+    def _explore(self) -> None:
+        actions = self.learner.explore(self.replay.latest_states(), self._acting.take(1))
+        self._explored.copy_(actions[:, 0], non_blocking=True)
+
+    def _update_encoder(self) -> None:
+        self._update_encoder_times(self.learner.chunk)
+
+    def _update_encoder_times(self, count: int) -> None:
+        noise = {name: tensor.flatten(1, 2) for name, tensor in self._encoder.take(count).items()}
+        windows = self.replay.sample(noise.pop("sample"), range(self.hyperparameters.encoder_horizon + 1))
         self.learner.update_encoder(windows, noise, self.replay.terminated_before)
-        self.encoder_updates += count
-        self._check_losses()
+
+    def _update_value_and_policy(self) -> None:
+        noise = {name: tensor[:, 0] for name, tensor in self._value.take(1).items()}
+        windows = self.replay.sample(noise.pop("sample"), (0, self.hyperparameters.value_horizon))
+        td_errors = self.learner.update_value_and_policy(windows, noise)
+        self.replay.priorities.update(windows.slots, td_errors)
 
     def metrics(self, agent: int) -> dict[str, float]:
         learner = self.learner
@@ -122,6 +180,7 @@ class Population:
 
     def state_of(self, agent: int) -> tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]]:
         """One agent's tensors, replay arrays and counters: all it needs to go on, alone or beside others."""
+        self._await_actions()
         tensors = self.learner.state_of(agent)
         if not all(tensor.isfinite().all() for tensor in tensors.values()):
             raise LossFault(
@@ -133,6 +192,7 @@ class Population:
             "episodes": int(self.episodes[agent]),
             "over": bool(self.over[agent]),
             "episode_return": float(self.episode_returns[agent]),
+            "next_action": self.actions[agent].tolist() if self.chosen[agent] else None,
             "replay": replay_counters,
         }
         return tensors, arrays, counters
@@ -149,6 +209,9 @@ class Population:
         self.episodes[agent] = counters["episodes"]
         self.over[agent] = counters["over"]
         self.episode_returns[agent] = counters["episode_return"]
+        if counters["next_action"] is not None:
+            own = counters["next_action"]
+            self.actions[agent, : len(own)], self.chosen[agent] = own, True
         if self.over[agent]:
             return None
         seed = environment_seed(self.seeds[agent], int(self.episodes[agent]) - 1)
@@ -156,28 +219,77 @@ class Population:
         frame = None if actions is None else self.environments.replay_episode(agent, seed, actions)
         if frame is not None and np.array_equal(frame, self.replay.present_frame(agent)):
             return None
-        self.over[agent] = True  # as if it had been truncated here
+        self.begin_anew(agent)
         return (
             f"{self.environments.names[agent]}: playing the episode again did not lead to the same observation; "
             "a new episode begins."
         )
 
+    def begin_anew(self, agent: int) -> None:
+        """Leaves the episode under way, as if it had been truncated here; a fault of the environment is forgotten."""
+        self.over[agent], self.chosen[agent], self.active[agent] = True, False, True
+        self.environments.failed.pop(agent, None)
+
+    def drop(self, agent: int, fault: MRQError) -> None:
+        """Leaves an agent behind; its place goes on being computed, for nothing."""
+        if self.active[agent]:
+            self.active[agent] = False
+            self.on_fault(agent, fault)
+            self.over[agent] = False
+
+    def _choose(self) -> None:
+        """Has the actions of the next step chosen, of those agents that have none yet."""
+        if self._awaited or self.chosen.all():
+            return
+        if self.over.any():
+            self._begin_episodes()
+        if self.steps < self.hyperparameters.random_steps:
+            place = self._acting.seek(self.steps, 0)
+            self._take_actions(self._acting.host["random_actions"][:, place].numpy())
+        else:
+            self._acting.seek(self.steps, 1)
+            self._explore()
+            if self._exploring is not None:
+                self._exploring.record()
+            self._awaited = True
+
+    def _await_actions(self) -> None:
+        if self._awaited:
+            if self._exploring is not None:
+                self._exploring.synchronize()
+            self._take_actions(self._explored.numpy())
+            self._awaited = False
+
+    def _take_actions(self, actions: Array) -> None:
+        self.actions[~self.chosen] = actions[~self.chosen]
+        self.chosen[:] = True
+
+    def _drop_failed(self) -> None:
+        for agent, sentence in self.environments.failed.items():
+            self.drop(agent, EnvironmentFault(sentence))
+
     def _begin_episodes(self) -> None:
         seeds = [environment_seed(seed, int(episode)) for seed, episode in zip(self.seeds, self.episodes, strict=True)]
         frames = self.environments.reset(self.over, seeds, self.steps)
+        self._drop_failed()
         self.replay.begin(self.over, frames)
         self.episodes[self.over] += 1
         self.episode_returns[self.over] = 0
         self.over[:] = False
 
     def _check_losses(self) -> None:
-        finite = torch.isfinite(self.learner.metrics)
-        if not finite.all():
-            agent, metric = torch.nonzero(~finite)[0].tolist()
+        finite = torch.isfinite(self.learner.metrics).cpu().numpy()
+        for agent in np.flatnonzero(self.active & ~finite.all(1)).tolist():
+            metric = int(np.flatnonzero(~finite[agent])[0])
             kind = "encoder" if METRICS[metric] in ENCODER_LOSSES else "RL"
-            raise LossFault(
+            sentence = (
                 f"{self.environments.names[agent]}: the {METRICS[metric].replace('_', ' ')} became "
                 f"{float(self.learner.metrics[agent, metric])} at step {self.steps:,} ({kind} update); "
                 "nothing was saved after that. Look for extreme rewards or observations, or hyperparameters far from "
                 "the paper's."
             )
+            self.drop(agent, LossFault(sentence))
+
+
+def _raise(agent: int, fault: MRQError) -> None:
+    raise fault

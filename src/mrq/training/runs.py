@@ -1,5 +1,6 @@
 """Starting and resuming runs: from what was asked for to a population in its loop."""
 
+import os
 import re
 import shlex
 import shutil
@@ -7,50 +8,67 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from mrq.environments.making import Environment, make_environment
-from mrq.environments.spaces import Fault
-from mrq.environments.workers import EnvironmentFault, Environments, Guarded
+from mrq.environments.guarded import Guarded
+from mrq.environments.making import make_environment
+from mrq.environments.probing import Probe, probe
+from mrq.environments.stepping import EnvironmentFault, Environments
+from mrq.environments.workers import Workers, processes_worth
 from mrq.errors import MRQError
-from mrq.randomness import environment_seed
+from mrq.interface import common_spec
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
 from mrq.training.compiling import compile_if_possible, worth_compiling
+from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import COUNTERS, Population
 from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
-from mrq.training.settings import Settings, checked_seeds, chosen_device
+from mrq.training.settings import Settings, checked_seeds
 
 Say = Callable[[str], None]
+EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
-def start(task: str, seeds: tuple[int, ...], settings: Settings, root: Path, say: Say) -> list[RunFolder]:
-    """Trains one agent a seed, each in a folder of its own under `root`; returns the folders."""
-    paths = [run_path(root, task, seed) for seed in checked_seeds(seeds)]
+class Agent(NamedTuple):
+    task: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.task} (seed {self.seed})"
+
+
+class Outcome(NamedTuple):
+    runs: list[RunFolder]
+    failed: list[RunFolder]  # those of them that broke off
+
+
+def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root: Path, say: Say) -> Outcome:
+    """Trains one agent a task and seed, all together, each in a folder of its own under `root`."""
+    if not tasks or len(set(tasks)) < len(tasks):
+        raise MRQError(f"the tasks are {list(tasks)}; give one or more different ones.")
+    agents = [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+    paths = [run_path(root, *agent) for agent in agents]
     for path in paths:
         refuse_existing(path)
     device = chosen_device(settings.device)
-    environments, evaluation_environments = (make_environments(task, seeds) for _ in range(2))
-    probe(evaluation_environments)
-    population = Population(seeds, environments, settings.hyperparameters, device)
-    make_room(population, settings, say)
-    if worth_compiling(settings, device):
-        compile_if_possible(population.learner, say, required=settings.compile == "on")
-    compiled = population.learner.compiled
-    spaces = describe_spaces(environments.environments[0].environment)
-    runs = [
-        create_run_folder(path, task, seed, settings, compiled, spaces) for path, seed in zip(paths, seeds, strict=True)
-    ]
-    _train(population, evaluation_environments, runs, settings, say)
-    return runs
+    probes = {task: probe(task) for task in tasks}
+    population = make_population(agents, probes, settings, worth_compiling(settings, device), say)
+    try:
+        compiled = population.learner.compiled
+        runs = [
+            create_run_folder(path, *agent, settings, compiled, probes[agent.task].spaces)
+            for path, agent in zip(paths, agents, strict=True)
+        ]
+        return Outcome(runs, _train(population, agents, probes, runs, settings, say)[1])
+    finally:
+        population.environments.close()
 
 
-def resume(folders: Sequence[Path], steps: int | None, say: Say) -> list[RunFolder]:
+def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
     """Goes on with runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
@@ -65,32 +83,76 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> list[RunFold
                 f"the run in {run.path} has finished its {done:,} steps; go on with more, such as --steps {2 * done}."
             )
         places[run.path] = [counters.get(name) for name in COUNTERS]
+    probes = {task: probe(task) for task in dict.fromkeys(run.task for run in runs)}
+    for run in runs:
+        check_spaces(run, probes[run.task].spaces)
     if steps is not None:
         for run in runs:
             run.extend(steps)
 
     def place(run: RunFolder) -> str:
-        return repr((run.task, run.settings, run.compiled, places[run.path]))
+        spec = probes[run.task].spec
+        kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
+        return repr((run.settings, run.compiled, places[run.path], kind))
 
+    failed = []
     for _, group in groupby(sorted(runs, key=place), key=place):
-        if _resume_together(list(group), say):
+        interrupted, broken_off = _resume_together(list(group), probes, say)
+        failed += broken_off
+        if interrupted:
             break
-    return runs
+    return Outcome(runs, failed)
 
 
-def _resume_together(runs: list[RunFolder], say: Say) -> bool:
-    """True if it was interrupted."""
-    settings, seeds = runs[0].settings, tuple(run.seed for run in runs)
-    environments, evaluation_environments = (make_environments(runs[0].task, checked_seeds(seeds)) for _ in range(2))
-    population = Population(seeds, environments, settings.hyperparameters, chosen_device(settings.device))
-    make_room(population, settings, say)
-    if runs[0].compiled:
-        compile_if_possible(population.learner, say)
-    for agent, run in enumerate(runs):
-        load(population, agent, run, say)
-        run.rewind(population.evaluated_at)
-    say(f"going on at step {population.steps:,} of {settings.steps:,}")
-    return _train(population, evaluation_environments, runs, settings, say)
+def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) -> tuple[bool, list[RunFolder]]:
+    """Whether it was interrupted, and the runs that broke off."""
+    settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
+    population = make_population(agents, probes, settings, runs[0].compiled, say)
+    try:
+        for agent, run in enumerate(runs):
+            load(population, agent, run, say)
+            run.rewind(population.evaluated_at)
+        say(f"going on at step {population.steps:,} of {settings.steps:,}")
+        return _train(population, agents, probes, runs, settings, say)
+    finally:
+        population.environments.close()
+
+
+def make_population(
+    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, compiled: bool, say: Say
+) -> Population:
+    """The agents as they are at the very start, with room for what will come."""
+    device, h = chosen_device(settings.device), settings.hyperparameters
+    common_spec([probes[agent.task].spec for agent in agents], [agent.task for agent in agents])
+    dtype = set_precision(settings)
+    environments = make_environments(agents, probes, settings)
+    try:
+        population = Population(
+            [agent.seed for agent in agents], environments, h, device, dtype, overlaps(settings, device)
+        )
+        make_room(population, settings, say)
+        if compiled:
+            compile_if_possible(population, say, required=settings.compile == "on")
+    except BaseException:
+        environments.close()
+        raise
+    return population
+
+
+def make_environments(
+    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, copies: int = 1
+) -> Environments | Workers:
+    """`copies` environments an agent, side by side; in processes of their own where that is faster."""
+    agents = [agent for agent in agents for _ in range(copies)]
+    names, seconds = [agent.name for agent in agents], [probes[agent.task].seconds for agent in agents]
+    processes = settings.workers
+    if processes is None:
+        processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
+    if processes == 0:
+        return Environments([Guarded(make_environment(agent.task)) for agent in agents], names)
+    specs = [probes[agent.task].spec for agent in agents]
+    tasks = [agent.task for agent in agents]
+    return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
 
 
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
@@ -98,7 +160,6 @@ def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     checkpoint = latest_checkpoint(run.checkpoints)
     if checkpoint is None:
         return
-    check_spaces(run, population.environments.environments[agent].environment)
     counters = counters_of(run, checkpoint)
     sentence = population.load_state_of(agent, read_tensors(checkpoint), read_arrays(checkpoint), counters)
     if sentence is not None:
@@ -118,15 +179,6 @@ def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:
     return counters
 
 
-def make_environments(task: str, seeds: Sequence[int], **options: Any) -> Environments:
-    return guarded([make_environment(task, **options) for _ in seeds], task, seeds)
-
-
-def guarded(environments: Sequence[Environment], task: str, seeds: Sequence[int]) -> Environments:
-    names = [f"{task} (seed {seed})" for seed in seeds]
-    return Environments([Guarded(environment) for environment in environments], names)
-
-
 def make_room(population: Population, settings: Settings, say: Say) -> None:
     """Says what the replay will take, or refuses, and then takes it."""
     h = settings.hyperparameters
@@ -137,23 +189,8 @@ def make_room(population: Population, settings: Settings, say: Say) -> None:
         say(f"note: the first {h.random_steps:,} steps are random, so nothing will be learned")
 
 
-def probe(environments: Environments) -> None:
-    """Finds out before anything is written whether an environment works at all."""
-    spec = environments.spec
-    action = np.eye(spec.action_size, dtype=np.float32)[0] if spec.discrete else np.zeros(spec.action_size, np.float32)
-    try:
-        environments.environments[0].reset(environment_seed(0, 0))
-        environments.environments[0].step(action)
-    except Fault as fault:
-        raise MRQError(f"the environment of {environments.names[0]} does not work: {fault}.") from fault
-
-
-def describe_spaces(environment: Environment) -> dict[str, str]:
-    return {"observation": repr(environment.observation_space), "action": repr(environment.action_space)}
-
-
-def check_spaces(run: RunFolder, environment: Environment) -> None:
-    for kind, space in describe_spaces(environment).items():
+def check_spaces(run: RunFolder, spaces: dict[str, str]) -> None:
+    for kind, space in spaces.items():
         if space != run.spaces[kind]:
             raise MRQError(
                 f"the run in {run.path} was trained with the {kind} space {run.spaces[kind]} and the environment "
@@ -169,22 +206,24 @@ def run_path(root: Path, task: str, seed: int) -> Path:
 
 def train_runs(
     population: Population,
-    evaluation_environments: Environments | None,
+    evaluation_environments: Environments | Workers | None,
     runs: Sequence[RunFolder],
     settings: Settings,
     shown: bool = True,
     on_step: Callable[[], bool | None] | None = None,
 ) -> Interruption:
     """The loop with its bar and its signals, and what must be put away afterwards."""
-    names, period = population.environments.names, settings.hyperparameters.target_period
+    period = settings.hyperparameters.target_period
     with (
-        ProgressBar(", ".join(names), population.steps, settings.steps, period, shown) as progress,
+        ProgressBar(_label(population), population.steps, settings.steps, period, shown) as progress,
         Interruption() as interrupted,
     ):
         try:
             train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
         except EnvironmentFault as fault:
-            population.over[:] = True  # the environments are no longer where the replay believes them
+            # The environments are no longer where the replay believes them.
+            for agent in range(len(population.seeds)):
+                population.begin_anew(agent)
             if not runs:
                 raise
             raise EnvironmentFault(
@@ -196,6 +235,11 @@ def train_runs(
             if evaluation_environments is not None:
                 evaluation_environments.close()
     return interrupted
+
+
+def _label(population: Population) -> str:
+    names = population.environments.names
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
 
 
 def resume_command(runs: Sequence[RunFolder]) -> str:
@@ -210,14 +254,18 @@ def program() -> str:
 
 
 def _train(
-    population: Population, evaluation_environments: Environments, runs: list[RunFolder], settings: Settings, say: Say
-) -> bool:
-    """True if it was interrupted."""
-    try:
-        evaluated = evaluation_environments if settings.evaluate_every else None
-        interrupted = train_runs(population, evaluated, runs, settings)
-    finally:
-        population.environments.close()
+    population: Population,
+    agents: Sequence[Agent],
+    probes: dict[str, Probe],
+    runs: list[RunFolder],
+    settings: Settings,
+    say: Say,
+) -> tuple[bool, list[RunFolder]]:
+    """Whether it was interrupted, and the runs that broke off."""
+    evaluated = None
+    if settings.evaluate_every:
+        evaluated = make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
+    interrupted = train_runs(population, evaluated, runs, settings)
     if interrupted():
         say(f"interrupted at step {population.steps:,}; go on with: {resume_command(runs)}")
-    return interrupted()
+    return interrupted(), [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-import torch
-
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
 MOST_STEPS = 10_000_000_000
+CHOICES = {"compile": ("auto", "on", "off"), "precision": ("float32", "tf32", "bf16"), "overlap": ("auto", "on", "off")}
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,15 @@ class Settings:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto takes a GPU if there is one."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """Compile the updates; auto does where the run is long enough to repay it."""
+    """Compile the updates, and on a GPU capture them as CUDA graphs; auto does where the run repays it."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """How a GPU multiplies matrices; tf32 is a CPU's float32."""
+    overlap: Literal["auto", "on", "off"] = "auto"
+    """Let environments step while the device updates, on actions chosen one update earlier; auto does on a GPU."""
+    workers: int | None = None
+    """Processes that step the environments, 0 for none; by default as many as make it faster."""
+    environment_timeout: float = 300.0
+    """Seconds after which an environment in a process of its own is given up."""
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
     def __post_init__(self) -> None:
@@ -38,8 +45,13 @@ class Settings:
             raise MRQError(f"--evaluation-episodes is {self.evaluation_episodes}; it must be 1 or more.")
         if not 0 <= self.checkpoint_minutes < float("inf"):
             raise MRQError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
-        if self.compile not in ("auto", "on", "off"):
-            raise MRQError(f"--compile is {self.compile!r}; it must be auto, on or off.")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise MRQError(f"--{name} is {getattr(self, name)!r}; it must be {', '.join(choices)}.")
+        if self.workers is not None and self.workers < 0:
+            raise MRQError(f"--workers is {self.workers}; it must be 0 (none) or more.")
+        if not 0 < self.environment_timeout < float("inf"):
+            raise MRQError(f"--environment-timeout is {self.environment_timeout}; it must be above 0.")
 
 
 def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -47,18 +59,3 @@ def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds or not whole or len(set(seeds)) < len(seeds):
         raise MRQError(f"the seeds are {list(seeds)}; they must be different whole numbers, 0 or more.")
     return seeds
-
-
-def chosen_device(name: str) -> torch.device:
-    torch.backends.cudnn.allow_tf32 = False  # PyTorch's default rounds convolutions alone
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise MRQError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N.") from None
-    if device.type not in ("cpu", "cuda"):
-        raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
-    return device

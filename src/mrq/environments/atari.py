@@ -1,0 +1,76 @@
+"""Atari games as Gymnasium environments, as the paper plays them: one grey frame an observation, the replay stacks."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from mrq.environments.spaces import IMAGE_SIZE
+from mrq.interface import Array
+
+FRAME_SKIP = 4
+EPISODE_FRAMES = 108_000
+ENLARGED = (5, 4)  # in a film, height and width; about the shape of the screen
+
+
+def task_names() -> list[str]:
+    """The games' names as in ALE/Name-v5."""
+    return list(_roms())
+
+
+class AtariGame(gym.Env[Array, np.int64]):
+    """One game, emulated and preprocessed by ALE in C++."""
+
+    def __init__(self, name: str, render_mode: str | None = None) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+
+        self._games = AtariVectorEnv(
+            _roms()[name],
+            num_envs=1,
+            num_threads=1,
+            max_num_frames_per_episode=EPISODE_FRAMES,
+            repeat_action_probability=0.25,
+            full_action_space=False,
+            autoreset_mode="NextStep",  # an episode's last observation is its own, and reset() comes before a next step
+            img_height=IMAGE_SIZE,
+            img_width=IMAGE_SIZE,
+            grayscale=True,
+            stack_num=1,
+            frameskip=FRAME_SKIP,
+            maxpool=True,
+            noop_max=0,
+            episodic_life=False,
+            reward_clipping=False,
+            use_fire_reset=False,
+        )
+        self.observation_space = gym.spaces.Box(0, 255, (IMAGE_SIZE, IMAGE_SIZE), np.uint8)
+        self.action_space = self._games.single_action_space
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60 // FRAME_SKIP}
+        self._frame = np.zeros((IMAGE_SIZE, IMAGE_SIZE), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        frames, _ = self._games.reset(seed=seed % 2**31)
+        self._frame = frames[0, 0]
+        return self._frame, {}
+
+    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        frames, rewards, terminated, truncated, _ = self._games.step(np.array([action]))
+        self._frame = frames[0, 0]
+        return self._frame, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def render(self) -> Array | None:
+        """What the agent sees, enlarged: the emulator's colours do not leave its C++."""
+        if self.render_mode is None:
+            return None
+        return np.kron(self._frame[..., None], np.ones((*ENLARGED, 3), np.uint8))
+
+
+def _roms() -> dict[str, str]:
+    import ale_py
+
+    gym.register_envs(ale_py)
+    return {spec.name: spec.kwargs["game"] for spec in gym.registry.values() if spec.namespace == "ALE"}

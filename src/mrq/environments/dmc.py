@@ -1,0 +1,129 @@
+"""DeepMind Control tasks as Gymnasium environments, as the paper plays them: from vectors or from pixels.
+
+dm_control picks its renderer while it is imported, and cannot be imported where the one MUJOCO_GL names is missing. It
+is therefore imported without a renderer, and given one when a picture is asked for.
+"""
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes.util import find_library
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from mrq.environments.spaces import IMAGE_SIZE
+from mrq.errors import MRQError
+from mrq.interface import Array
+
+ACTION_REPEAT = 2
+EPISODE_STEPS = 500
+FILM_SIZE = (240, 320)  # height, width
+
+
+def task_names() -> list[str]:
+    """domain-task for all of dm_control's suite but lqr, which bounds neither its actions nor its episodes."""
+    return [f"{domain}-{task}" for domain, task in _suite().ALL_TASKS if domain != "lqr"]
+
+
+class ControlTask(gym.Env[Array, Array]):
+    """One task of dm_control's suite; its episodes never terminate."""
+
+    def __init__(self, name: str, visual: bool = False, render_mode: str | None = None) -> None:
+        domain, _, task = name.partition("-")
+        self._environment = _suite().load(domain, task)
+        self._camera_id = 2 if domain == "quadruped" else 0
+        self._steps = 0
+        self.render_mode = render_mode
+        rate = 1 / (ACTION_REPEAT * self._environment.control_timestep())
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": round(rate)}
+
+        bounds = self._environment.action_spec()
+        self._middle, self._half = (bounds.maximum + bounds.minimum) / 2, (bounds.maximum - bounds.minimum) / 2
+        self.action_space = gym.spaces.Box(-1, 1, bounds.shape, np.float32)
+        # quadruped-escape uploads its terrain to the renderer at every reset, whether anyone looks or not.
+        if visual or render_mode is not None or name == "quadruped-escape":
+            _start_rendering(name, self._environment.physics)
+        self._camera: Any = None
+        if visual:
+            from dm_control.mujoco import Camera
+
+            self._camera = Camera(self._environment.physics, IMAGE_SIZE, IMAGE_SIZE, self._camera_id)
+            self.observation_space = gym.spaces.Box(0, 255, (3, IMAGE_SIZE, IMAGE_SIZE), np.uint8)
+        else:
+            size = sum(int(np.prod(part.shape)) for part in self._environment.observation_spec().values())
+            self.observation_space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        # All of a task's randomness; what the last episode left in MuJoCo, warm starts included, its reset clears.
+        self._environment.task.random.seed(seed % 2**32)
+        self._steps = 0
+        return self._observed(self._environment.reset()), {}
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        control = self._middle + self._half * action
+        reward = 0.0
+        for _ in range(ACTION_REPEAT):
+            time_step = self._environment.step(control)
+            reward += time_step.reward
+            if time_step.last():
+                break
+        self._steps += 1
+        truncated = time_step.last() or self._steps == EPISODE_STEPS
+        return self._observed(time_step), float(reward), False, truncated, {}
+
+    def render(self) -> Array | None:
+        if self.render_mode is None:
+            return None
+        picture: Array = self._environment.physics.render(*FILM_SIZE, camera_id=self._camera_id)
+        return picture
+
+    def close(self) -> None:
+        self._environment.physics.free()
+
+    def _observed(self, time_step: Any) -> Array:
+        if self._camera is not None:
+            return np.ascontiguousarray(self._camera.render().transpose(2, 0, 1))
+        return np.concatenate([np.ravel(part) for part in time_step.observation.values()], dtype=np.float32)
+
+
+def _suite() -> Any:
+    with _renderer("disable"):
+        from dm_control import suite
+    return suite
+
+
+def _start_rendering(name: str, physics: Any) -> None:
+    """MUJOCO_GL names the renderer; else it is EGL, or OSMesa where that alone is there."""
+    from dm_control import _render
+
+    try:
+        if _render.BACKEND == "off":
+            only_osmesa = find_library("OSMesa") and not find_library("EGL")
+            with _renderer(os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")):
+                importlib.reload(_render)
+        physics.render(IMAGE_SIZE, IMAGE_SIZE)
+    except Exception as error:  # of any kind: PyOpenGL stumbles over a missing library with an AttributeError
+        raise MRQError(
+            f"pictures of {name} need OpenGL without a screen: install the system package libegl1 (or libosmesa6, and "
+            f"set MUJOCO_GL=osmesa), for what is here failed: {' '.join(str(error).split())}"
+        ) from error
+
+
+@contextmanager
+def _renderer(name: str) -> Iterator[None]:
+    """MUJOCO_GL for as long as a module that reads it is imported."""
+    before = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = before

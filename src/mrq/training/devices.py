@@ -1,0 +1,32 @@
+"""Where training runs, and how precisely matrices are multiplied there."""
+
+import torch
+
+from mrq.errors import MRQError
+from mrq.training.settings import Settings
+
+
+def chosen_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise MRQError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
+    return device
+
+
+def set_precision(settings: Settings) -> torch.dtype:
+    """The type in which matrices are multiplied. TF32 is float32 to PyTorch, with a switch for the whole process."""
+    rounded = settings.precision == "tf32"
+    torch.set_float32_matmul_precision("high" if rounded else "highest")
+    torch.backends.cudnn.allow_tf32 = rounded
+    return torch.bfloat16 if settings.precision == "bf16" else torch.float32
+
+
+def overlaps(settings: Settings, device: torch.device) -> bool:
+    return settings.overlap == "on" or (settings.overlap == "auto" and device.type == "cuda")

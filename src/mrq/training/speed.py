@@ -1,0 +1,126 @@
+"""How fast training is on this machine, where a step's time goes, and what bounds it.
+
+The whole is measured as users run it, over whole target periods, without evaluations. The parts are then measured one
+by one, waiting for the device after each, so that with overlap they add up to more than the whole.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from mrq.environments.probing import probe
+from mrq.training.devices import chosen_device
+from mrq.training.population import Population
+from mrq.training.runs import Agent, make_population
+from mrq.training.settings import Settings
+
+RANDOM_STEPS = 1_000  # enough to sample from
+REPEATS = 100
+
+
+@dataclass(frozen=True)
+class Speed:
+    tasks: str
+    agents: int
+    first_update: float  # seconds from the start to the end of the first update, compiling included
+    steps_per_second: float  # of all agents together
+    milliseconds: dict[str, float]  # of a step of all agents: the whole, and its parts
+    bound_by: str
+    gpu_memory: int  # bytes, at the most
+
+
+def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings, say: Callable[[str], None]) -> Speed:
+    began = time.perf_counter()
+    # Room for a full replay, whose size costs time too, and a short start.
+    settings = replace(settings, hyperparameters=replace(settings.hyperparameters, random_steps=RANDOM_STEPS))
+    agents = [Agent(task, seed) for task in tasks for seed in seeds]
+    device = chosen_device(settings.device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    population = make_population(
+        agents, {task: probe(task) for task in tasks}, settings, settings.compile != "off", say
+    )
+    try:
+        for _ in range(RANDOM_STEPS + 1):
+            population.step()
+        population.update(_never)
+        _wait(population)
+        first_update = time.perf_counter() - began
+        period = settings.hyperparameters.target_period
+        _train(population, period - 1)  # everything is compiled and captured after it
+        whole = _seconds(population, lambda: _train(population, 1), period)
+        parts = _parts(population)
+    finally:
+        population.environments.close()
+    return Speed(
+        tasks=tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks",
+        agents=len(agents),
+        first_update=first_update,
+        steps_per_second=len(agents) / whole,
+        milliseconds={"a step": 1e3 * whole} | {name: 1e3 * seconds for name, seconds in parts.items()},
+        bound_by=_bound(whole, parts, population.overlap),
+        gpu_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0,
+    )
+
+
+def _train(population: Population, steps: int) -> None:
+    for _ in range(steps):
+        population.step()
+        population.update(_never)
+
+
+def _parts(population: Population) -> dict[str, float]:
+    """Seconds a step of each part alone."""
+    chunk, played = population.learner.chunk, []
+
+    def environments() -> None:
+        population._await_actions()
+        played.append(population.environments.step(population.active, population.actions, population.steps))
+
+    def transfer() -> None:
+        population.replay.append(played[-1])
+        population.chosen[:] = False
+        population._choose()
+        population._await_actions()
+
+    def encoder() -> None:
+        population._encoder.seek(0, chunk)
+        population._update_encoder()
+
+    def value_and_policy() -> None:
+        population._value.seek(0, 1)
+        population._update_value_and_policy()
+
+    repeats = REPEATS if population.device.type == "cuda" else 5
+    return {
+        "environment": _seconds(population, environments, REPEATS),
+        "transfer": _seconds(population, transfer, REPEATS),
+        "encoder": _seconds(population, encoder, max(repeats // chunk, 1)) / chunk,
+        "value and policy": _seconds(population, value_and_policy, repeats),
+    }
+
+
+def _seconds(population: Population, work: Callable[[], None], repeats: int) -> float:
+    _wait(population)
+    began = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    _wait(population)
+    return (time.perf_counter() - began) / repeats
+
+
+def _bound(whole: float, parts: dict[str, float], overlap: bool) -> str:
+    update, environment = parts["encoder"] + parts["value and policy"], parts["environment"]
+    longest = "updates" if update >= environment else "environments"
+    return longest if overlap and whole < 1.25 * max(update, environment) else f"{longest}, one after the other"
+
+
+def _wait(population: Population) -> None:
+    if population.device.type == "cuda":
+        torch.cuda.synchronize(population.device)
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,108 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from mrq.environments.guarded import Guarded
+from mrq.environments.stepping import Environments
+from mrq.errors import MRQError
+from mrq.interface import Spec, common_spec
+from tests.environments_for_tests import Broken, Counting, Pixels
+
+EVERYONE = np.ones(2, bool)
+ACTIONS = np.zeros((2, 1), np.float32)
+
+
+def environments(*made):
+    return Environments([Guarded(e) for e in made], [f"task (seed {i})" for i in range(len(made))])
+
+
+def test_agents_step_side_by_side():
+    both = environments(Counting(lengths=(2,)), Counting(lengths=(3,)))
+    assert both.reset(EVERYONE, [0, 0], 0).tolist() == [[0, 0], [0, 0]]
+    both.step(EVERYONE, ACTIONS, 0)
+    step = both.step(EVERYONE, ACTIONS, 1)
+    assert step.next_frames.tolist() == [[0, 2], [0, 2]]
+    assert step.rewards.tolist() == [1, 1]
+    assert step.terminated.tolist() == [True, False]
+    assert both.reset(np.array([True, False]), [0, 0], 2).tolist() == [[1, 0], [0, 0]]
+
+
+class Wide(Counting):
+    """Five numbers seen, three done; the reward is the sum of the action."""
+
+    def __init__(self):
+        super().__init__(lengths=(100,))
+        self.observation_space = gym.spaces.Box(-9, 9, (5,), np.float32)
+        self.action_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+    def _observation(self):
+        return np.arange(1, 6, dtype=np.float32)
+
+    def step(self, action):
+        assert action.shape == (3,)
+        return self._observation(), float(action.sum()), False, False, {}
+
+
+def test_frames_are_padded_and_actions_cut_to_each_environments_own_size():
+    both = environments(Counting(), Wide())
+    assert [spec.action_size for spec in both.specs] == [1, 3]
+    assert both.spec == Spec(frame_shape=(5,), history=1, action_size=3, discrete=False)
+    assert both.reset(EVERYONE, [0, 0], 0).tolist() == [[0, 0, 0, 0, 0], [1, 2, 3, 4, 5]]
+    step = both.step(EVERYONE, np.full((2, 3), 0.5, np.float32), 0)
+    assert step.next_frames.tolist() == [[0, 1, 0, 0, 0], [1, 2, 3, 4, 5]]
+    assert step.rewards.tolist() == [0, 1.5]
+    assert both.replay_episode(0, 0, np.zeros((2, 3), np.float32)).tolist() == [1, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("nan observation", "the observation contains NaN"),
+        ("infinite observation", "infinities"),
+        ("wrong shape", r"shape \(3,\)"),
+        ("wrong dtype", "<U1"),
+        ("nan reward", "the reward is nan"),
+        ("old api", "five values"),
+        ("wrong flag", "where booleans were expected"),
+        ("raises", r"raised ZeroDivisionError: division by zero \(environments_for_tests.py, line \d+\)"),
+    ],
+)
+def test_a_fault_names_the_task_and_the_step_and_leaves_the_others_going(fault, words):
+    both = environments(Counting(lengths=(100,)), Broken(fault))
+    both.reset(EVERYONE, [0, 0], 0)
+    for step in range(29):
+        both.step(EVERYONE, ACTIONS, step)
+    assert not both.failed
+    step = both.step(EVERYONE, ACTIONS, 29)
+    assert list(both.failed) == [1]
+    with pytest.raises(MRQError, match=rf"the environment of task \(seed 1\) failed at step 29: .*{words}"):
+        raise MRQError(both.failed[1])
+    assert step.next_frames.tolist() == [[0, 30], [0, 0]]
+    assert step.rewards.tolist() == [29, 0]
+    step = both.step(EVERYONE, ACTIONS, 30)
+    assert step.next_frames.tolist() == [[0, 31], [0, 0]]
+    assert both.reset(EVERYONE, [0, 0], 31).tolist() == [[1, 0], [0, 0]]
+    assert both.replay_episode(1, 0, ACTIONS) is None
+    assert both.environments[1].environment.total == 30  # not called again
+
+
+def test_an_episode_can_be_played_again():
+    one = environments(gym.make("Pendulum-v1"))
+    actions = np.random.default_rng(0).uniform(-1, 1, (50, 1)).astype(np.float32)
+    one.reset(np.ones(1, bool), [7], 0)
+    for step, action in enumerate(actions):
+        frame = one.step(np.ones(1, bool), action[None], step).next_frames[0]
+    np.testing.assert_array_equal(one.replay_episode(0, 7, actions), frame)
+    assert not np.array_equal(one.replay_episode(0, 8, actions), frame)
+    assert environments(Counting(lengths=(3,))).replay_episode(0, 0, np.zeros((5, 1), np.float32)) is None
+
+
+def test_environments_of_different_kinds_are_refused():
+    with pytest.raises(MRQError, match=r"0\) has continuous actions and .*1\) has discrete actions; .* separate calls"):
+        environments(gym.make("Pendulum-v1"), gym.make("CartPole-v1"))
+    with pytest.raises(MRQError, match=r"vectors as observations and .* stacks of 4 1x84x84 images"):
+        environments(gym.make("CartPole-v1"), Pixels())
+    grey, colour = Spec((1, 84, 84), 4, 6, True), Spec((3, 84, 84), 3, 6, True)
+    with pytest.raises(MRQError, match=r"stacks of 4 1x84x84 images .* stacks of 3 3x84x84 images"):
+        common_spec([grey, colour], ["Pong", "Doom"])
+    assert common_spec([grey, Spec((1, 84, 84), 4, 18, True)], ["Pong", "Tennis"]).action_size == 18
