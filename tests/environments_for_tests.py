@@ -46,9 +46,9 @@ class Counting(gym.Env[np.ndarray, np.ndarray]):
 class Pixels(gym.Env[np.ndarray, np.int64]):
     """Grey 84x84 images: a bright column that the two actions move left and right; reward for reaching the right."""
 
-    def __init__(self, episode_steps: int = 20) -> None:
+    def __init__(self, episode_steps: int = 20, actions: int = 2) -> None:
         self.observation_space = spaces.Box(0, 255, (84, 84), np.uint8)
-        self.action_space = spaces.Discrete(2, start=5)
+        self.action_space = spaces.Discrete(actions, start=5)
         self.episode_steps = episode_steps
 
     def _observation(self) -> np.ndarray:

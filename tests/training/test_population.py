@@ -9,7 +9,7 @@ from mrq import MRQError
 from mrq.environments.guarded import Guarded
 from mrq.environments.stepping import Environments
 from mrq.training.population import LossFault, Population
-from tests.environments_for_tests import Counting, Pixels
+from tests.environments_for_tests import Broken, Counting, Pixels
 
 CPU = torch.device("cpu")
 
@@ -18,9 +18,13 @@ def never() -> bool:
     return False
 
 
-def population(make, seeds, h, steps=200):
-    environments = Environments([Guarded(make()) for _ in seeds], [f"task (seed {seed})" for seed in seeds])
-    made = Population(seeds, environments, h, CPU)
+def population(make, seeds, h, steps=200, device=CPU, **options):
+    return fleet([make] * len(seeds), seeds, h, steps, device, **options)
+
+
+def fleet(makes, seeds, h, steps=200, device=CPU, **options):
+    names = [f"task (seed {seed})" for seed in seeds]
+    made = Population(seeds, Environments([Guarded(make()) for make in makes], names), h, device, **options)
     made.make_room(steps)
     return made
 
@@ -31,25 +35,124 @@ def advance(population, steps):
         population.update(never)
 
 
-@pytest.mark.parametrize(
+def assert_alike(ours, theirs):
+    """Two agents' states, up to the rounding that batching and compiling bring."""
+    (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
+    assert counters.pop("episode_return") == pytest.approx(own_counters.pop("episode_return"), rel=1e-3)
+    for action in (counters.pop("next_action"), own_counters.pop("next_action")):
+        assert action is None or len(action) >= arrays["actions"].shape[1]
+    assert counters == own_counters
+    for name in ("frames", "actions", "priorities"):
+        np.testing.assert_allclose(arrays[name], own_arrays[name], rtol=1e-3, atol=1e-3)
+    assert tensors.keys() == own.keys()
+    for name in tensors:
+        torch.testing.assert_close(tensors[name], own[name], rtol=1e-2, atol=2e-4, msg=lambda m, n=name: n + m)
+
+
+KINDS = pytest.mark.parametrize(
     ("make", "steps"),
     [(lambda: gym.make("Pendulum-v1"), 110), (lambda: gym.make("CartPole-v1"), 110), (Pixels, 62)],
     ids=["box", "discrete", "pixels"],
 )
+
+
+@KINDS
 def test_each_agent_equals_its_seed_alone(make, steps, small):
     together = population(make, (3, 4, 5), small)
     advance(together, steps)
     for agent, seed in enumerate((3, 4, 5)):
         alone = population(make, (seed,), small)
         advance(alone, steps)
-        (tensors, arrays, counters), (own, own_arrays, own_counters) = together.state_of(agent), alone.state_of(0)
-        assert counters.pop("episode_return") == pytest.approx(own_counters.pop("episode_return"), rel=1e-4)
-        assert counters == own_counters
-        np.testing.assert_allclose(arrays["frames"], own_arrays["frames"], rtol=1e-3, atol=1e-3)
-        np.testing.assert_allclose(arrays["priorities"], own_arrays["priorities"], rtol=1e-3)
-        for name in tensors:
-            torch.testing.assert_close(tensors[name], own[name], rtol=1e-2, atol=2e-4, msg=lambda m, n=name: n + m)
+        assert_alike(together.state_of(agent), alone.state_of(0))
     assert not np.array_equal(together.replay.frames[0, :50], together.replay.frames[1, :50])
+
+
+FLEETS = pytest.mark.parametrize(
+    "makes",
+    [
+        (lambda: gym.make("Pendulum-v1"), lambda: gym.make("Reacher-v4"), Counting),
+        (lambda: gym.make("CartPole-v1"), lambda: gym.make("Acrobot-v1"), lambda: gym.make("MountainCar-v0")),
+        (Pixels, lambda: Pixels(actions=5)),
+    ],
+    ids=["box", "discrete", "pixels"],
+)
+
+
+@FLEETS
+@pytest.mark.filterwarnings("ignore:.*out of date")
+def test_each_agent_of_a_fleet_equals_its_task_alone(makes, small):
+    steps, seeds = 80, tuple(range(len(makes)))
+    together = fleet(makes, seeds, small)
+    advance(together, steps)
+    for agent, make in enumerate(makes):
+        alone = population(make, (agent,), small)
+        initial = population(make, (agent,), small).learner.state_of(0)
+        for name, tensor in fleet(makes, seeds, small).learner.state_of(agent).items():
+            assert torch.equal(tensor, initial[name]), name
+        advance(alone, steps)
+        assert_alike(together.state_of(agent), alone.state_of(0))
+
+
+def test_an_agent_may_leave_its_fleet_and_join_another(small):
+    def make():
+        return gym.make("MountainCarContinuous-v0")
+
+    together, straight = fleet((Counting, make), (0, 1), small), population(make, (1,), small)
+    advance(together, 60)
+    others = fleet((lambda: gym.make("Pendulum-v1"), Counting), (5, 6), small)
+    advance(others, 60)
+    moved = fleet((make, lambda: gym.make("Pendulum-v1")), (1, 5), small)
+    assert moved.load_state_of(1, *others.state_of(0)) is None
+    assert moved.load_state_of(0, *together.state_of(1)) is None
+    for agents, steps in ((moved, 15), (straight, 75)):
+        advance(agents, steps)
+    assert_alike(moved.state_of(0), straight.state_of(0))
+
+
+def test_overlap_chooses_each_action_one_update_earlier(small):
+    exact, ahead = (population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=o) for o in (False, True))
+    for agents in (exact, ahead):
+        advance(agents, small.random_steps)
+        assert agents.updates == 0
+    taken = []
+    for agents in (exact, ahead):
+        agents.step()  # the first that the policy chooses; nothing has been learned yet
+        taken.append(agents.replay.actions[0, small.random_steps].item())
+    assert taken[0] == taken[1]
+    chosen = ahead._explored.clone()  # before the update that follows
+    for agents in (exact, ahead):
+        agents.update(never)
+        agents.step()
+    second = [agents.replay.actions[0, small.random_steps + 1].item() for agents in (exact, ahead)]
+    assert second[1] == chosen.item()
+    assert second[0] != second[1]
+
+
+def test_a_resumed_agent_takes_the_action_it_had_chosen(small):
+    plain, stopped = (population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True) for _ in range(2))
+    advance(plain, 75)
+    advance(stopped, 61)
+    resumed = population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True)
+    assert resumed.load_state_of(0, *stopped.state_of(0)) is None
+    advance(resumed, 14)
+    for name, tensor in plain.state_of(0)[0].items():
+        assert torch.equal(tensor, resumed.state_of(0)[0][name]), name
+
+
+def test_the_others_go_on_without_an_agent_that_fails(small):
+    def make(fault):
+        return lambda: Broken(fault)
+
+    agents = fleet((make("none"), make("raises"), make("none")), (0, 1, 2), small)
+    told, saved = [], []
+    agents.on_fault = lambda agent, fault: (told.append((agent, str(fault))), saved.append(agents.state_of(agent)[2]))
+    advance(agents, 70)
+    assert [agent for agent, _ in told] == [1]
+    assert "failed at step 29: it raised ZeroDivisionError" in told[0][1]
+    assert saved[0]["steps"] == 29
+    alone = population(make("none"), (2,), small)
+    advance(alone, 70)
+    assert_alike(agents.state_of(2), alone.state_of(0))
 
 
 def test_the_schedule(small):

@@ -151,9 +151,9 @@ class Replay:
         total = self.rewards[:, :filled].abs().sum(1, dtype=torch.float64)
         return (total / self.complete[:, :filled].sum(1)).float()
 
-    def can_sample(self) -> bool:
-        """Whether every agent has a state that may be sampled."""
-        return bool((self.priorities.sums > 0).any(1).all())
+    def can_sample(self) -> Array:
+        """(agents,), whether each has a state that may be sampled."""
+        return (self.priorities.sums > 0).any(1).cpu().numpy()
 
     def episode_actions(self, agent: int) -> Array | None:
         """The actions of the episode under way, padded, or None if the ring has already overwritten some of them."""

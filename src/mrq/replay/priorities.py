@@ -13,7 +13,7 @@ BLOCK = 256
 
 class Priorities:
     def __init__(self, agents: int, slots: int, exponent: float, minimum: float, device: torch.device) -> None:
-        self.exponent, self.minimum = exponent, minimum
+        self.exponent, self.minimum, self.slots = exponent, minimum, slots
         blocks = -(-slots // BLOCK)
         self.values = torch.zeros(agents, blocks * BLOCK, device=device)
         self.sums = torch.zeros(agents, blocks, device=device)
@@ -38,13 +38,17 @@ class Priorities:
         self.highest.copy_(torch.maximum(self.highest, priorities.amax(1)))
 
     def draw(self, uniforms: Tensor) -> Tensor:
-        """Slots (agents, count) for uniforms in [0, 1), float64 so that each of a million slots has its fair share."""
+        """Slots (agents, count) for uniforms in [0, 1), float64 so that each of a million slots has its fair share.
+
+        An agent without any priority, which is one that was left behind, gets some slot or other.
+        """
         ends = self.sums.double().cumsum(1)  # (agents, blocks)
         points = uniforms * ends[:, -1:]
-        block = _first_beyond(ends, points)  # (agents, count)
+        block = _first_beyond(ends, points).clamp(max=ends.shape[1] - 1)  # (agents, count)
         starts = torch.where(block > 0, ends.gather(1, (block - 1).clamp(min=0)), 0.0)
         inside = self._blocks[self._rows, block].cumsum(-1)  # (agents, count, BLOCK)
-        return block * BLOCK + _first_beyond(inside, (points - starts).float()[..., None]).squeeze(-1)
+        place = _first_beyond(inside, (points - starts).float()[..., None]).squeeze(-1)
+        return (block * BLOCK + place).clamp(max=self.slots - 1)
 
     def _refresh(self, rows: Tensor, blocks: Tensor) -> None:
         self.sums[rows, blocks] = self._blocks[rows, blocks].sum(-1)

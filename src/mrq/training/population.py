@@ -146,11 +146,12 @@ class Population:
 
     def _begin_period(self) -> None:
         h = self.hyperparameters
-        if not self.replay.can_sample():
-            raise MRQError(
-                f"there is nothing to learn from after {self.steps:,} steps: every episode was truncated "
-                f"before its {h.longest_horizon}th step; give the environment a longer time limit."
+        for agent in np.flatnonzero(self.active & ~self.replay.can_sample()).tolist():
+            sentence = (
+                f"{self.environments.names[agent]}: there is nothing to learn from after {self.steps:,} steps: every "
+                f"episode was truncated before its {h.longest_horizon}th step; give the environment a longer time limit."
             )
+            self.drop(agent, MRQError(sentence))
         self.learner.sync_targets(self.replay.mean_absolute_reward())
 
     # Work for the device alone, on tensors that stay where they are: this is what is captured.

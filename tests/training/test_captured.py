@@ -1,0 +1,96 @@
+"""The captured path: whole updates as CUDA graphs. Run by hand where there is a GPU: pytest -m gpu"""
+
+import gymnasium as gym
+import pytest
+import torch
+
+from mrq.replay import buffer
+from tests.environments_for_tests import Pixels
+from tests.training.test_population import FLEETS, KINDS, advance, assert_alike, fleet, population
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+    pytest.mark.filterwarnings("ignore:.*out of date"),
+]
+GPU = torch.device("cuda")
+
+
+@pytest.fixture
+def full_precision():
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def failed() -> None:
+    raise AssertionError("compiling or capturing failed")
+
+
+def captured(agents):
+    agents.compile(failed)
+    return agents
+
+
+@KINDS
+@pytest.mark.parametrize("overlap", [False, True])
+def test_captured_is_eager(make, steps, overlap, small, full_precision):
+    eager, fast = (population(make, (3, 4), small, device=GPU, overlap=overlap) for _ in range(2))
+    for agents in (eager, captured(fast)):
+        advance(agents, steps)
+    assert fast._update_value_and_policy._graph is not None
+    for agent in range(2):
+        assert_alike(fast.state_of(agent), eager.state_of(agent))
+
+
+@FLEETS
+def test_each_agent_of_a_captured_fleet_equals_its_task_alone(makes, small, full_precision):
+    together = captured(fleet(makes, tuple(range(len(makes))), small, device=GPU))
+    advance(together, 80)
+    for agent, make in enumerate(makes):
+        alone = captured(population(make, (agent,), small, device=GPU))
+        advance(alone, 80)
+        assert_alike(together.state_of(agent), alone.state_of(0))
+
+
+def test_gpu_and_cpu_agree(small, full_precision):
+    here, there = (
+        population(lambda: gym.make("Pendulum-v1"), (0,), small, device=d) for d in (torch.device("cpu"), GPU)
+    )
+    for agents in (here, captured(there)):
+        advance(agents, 80)
+    assert_alike(there.state_of(0), here.state_of(0))
+
+
+def test_a_captured_agent_learns_on_after_its_replay_grew_and_after_being_loaded(small, full_precision):
+    def make():
+        return gym.make("Pendulum-v1")
+
+    plain, grown, loaded = (population(make, (0,), small, steps, GPU) for steps in (400, 60, 400))
+    advance(captured(plain), 90)
+    advance(captured(grown), 60)
+    grown.make_room(400)
+    advance(grown, 30)
+    captured(loaded).load_state_of(0, *grown.state_of(0))
+    for agents in (plain, grown, loaded):
+        advance(agents, 15)
+    assert_alike(grown.state_of(0), plain.state_of(0))
+    assert_alike(loaded.state_of(0), plain.state_of(0))
+
+
+def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(small, full_precision, monkeypatch):
+    on_device = captured(population(Pixels, (0, 1), small, device=GPU))
+    free = torch.cuda.mem_get_info()[0]
+    monkeypatch.setattr(buffer, "available_memory", lambda device: 1_000)
+    on_host = captured(population(Pixels, (0, 1), small, device=GPU))
+    assert free - torch.cuda.mem_get_info()[0] < on_host.replay.frames.nbytes + 2**26
+    assert on_host.replay.frames.is_cuda
+    for agents in (on_device, on_host):
+        advance(agents, 62)
+    for agent in range(2):
+        assert_alike(on_host.state_of(agent), on_device.state_of(agent))
+
+
+def test_bf16_trains(small):
+    agents = captured(population(lambda: gym.make("Pendulum-v1"), (0,), small, device=GPU, dtype=torch.bfloat16))
+    advance(agents, 80)
+    assert torch.isfinite(agents.learner.metrics).all()
