@@ -1,28 +1,58 @@
 """How work on tensors is run: as it is written, compiled, or captured as a CUDA graph. The code is the same."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
+Function = Callable[..., Any]
 WARM_UP = 3  # calls before a capture: the first compile, and all of them are real
 
 
-class Compiled:
+def side_by_side(function: Function) -> Function:
+    """A function of one agent for all of them at once: arguments and results get a leading agent axis."""
+    mapped = torch.vmap(function)
+
+    def call(*arguments: Any) -> Any:
+        return tree_map(torch.Tensor.contiguous, mapped(*arguments))
+
+    return call
+
+
+def one_by_one(function: Function) -> Function:
+    """The same, one agent after the other."""
+
+    def call(*arguments: Any) -> Any:
+        agents = range(len(tree_leaves(arguments)[0]))
+        results = [function(*tree_map(itemgetter(agent), arguments)) for agent in agents]
+        return tree_map(_stacked, *results)
+
+    return call
+
+
+def _stacked(*tensors: torch.Tensor) -> torch.Tensor:
+    """Contiguous, as optimisers expect of gradients; those of convolutions are not."""
+    return tensors[0].contiguous()[None] if len(tensors) == 1 else torch.stack(tensors).contiguous()
+
+
+def compiled(function: Function, on_failure: Callable[[], None]) -> Function:
     """A function that changes nothing itself: compiled when first called, and run as it is where that fails."""
+    chosen = torch.compile(function)
 
-    def __init__(self, function: Callable[..., Any], on_failure: Callable[[], None]) -> None:
-        self.function, self.on_failure = function, on_failure
-        self._compiled: Callable[..., Any] | None = torch.compile(function)
+    def call(*arguments: Any) -> Any:
+        nonlocal chosen
+        if chosen is function:
+            return function(*arguments)
+        try:
+            return chosen(*arguments)
+        except Exception:
+            chosen = function
+            on_failure()
+            return function(*arguments)
 
-    def __call__(self, *arguments: Any) -> Any:
-        if self._compiled is not None:
-            try:
-                return self._compiled(*arguments)
-            except Exception:
-                self._compiled = None
-                self.on_failure()
-        return self.function(*arguments)
+    return call
 
 
 class Captured:

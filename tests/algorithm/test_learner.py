@@ -215,7 +215,7 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
         cropped = padded[:, row : row + 84, column : column + 84].copy()
         return networks.encode_state(encoder, torch.from_numpy(cropped)[None])[0]
 
-    embeddings = learner._embed_targets(learner.targets["encoder"], windows.states[:, :, 1:], noise)
+    embeddings = learner._work["embed_targets"](learner.targets["encoder"], windows.states[:, :, 1:], noise)
     for batch in range(2):
         for state in range(1, 6):
             torch.testing.assert_close(embeddings[0, batch, state - 1], embedded(batch, state), rtol=1e-3, atol=1e-4)
@@ -223,7 +223,9 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
         windows.slots, windows.states[:, :, :2], *(t[:, :, :3] for t in windows[2:4]), windows.alive[:, :, :4]
     )
     shifts = noise_for(value_noise, spec, h, 1, 1) | {"shift": noise["shift"][:, :, :2]}
-    zs, _ = learner._embed_pairs(learner.networks["encoder"], pair.states[:, :, 0], pair.actions[:, :, 0], shifts)
+    zs, _ = learner._work["embed_pairs"](
+        learner.networks["encoder"], pair.states[:, :, 0], pair.actions[:, :, 0], shifts
+    )
     for batch in range(2):
         torch.testing.assert_close(zs[0, batch], embedded(batch, 0), rtol=1e-3, atol=1e-4)
 

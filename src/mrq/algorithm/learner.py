@@ -1,7 +1,7 @@
 """P agents learning at once: parameters, optimisers, target sync, the burst of encoder updates, the RL update.
 
-The losses are written for one agent; here they are `vmap`ped over a leading agent axis that every parameter, window
-and noise tensor has. Nothing mixes agents: each has a gradient of its own.
+What an agent computes is written for one agent, in updates.py; here it is run over a leading agent axis that every
+parameter, window and noise tensor has. Nothing mixes agents: each has a gradient of its own.
 
 Agents may differ in the sizes of their observations and actions. Their parameters are then padded with zeros, which
 meet nothing but zeros in what is observed, drawn and taken, and so stay zeros: each computes what it would alone.
@@ -9,42 +9,24 @@ meet nothing but zeros in what is observed, drawn and taken, and so stay zeros: 
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mrq.algorithm.actions import evaluation_actions, exploring_actions
-from mrq.algorithm.augmentation import shift
-from mrq.algorithm.losses import EncoderTargets, encoder_loss, policy_loss, value_loss, value_target
-from mrq.algorithm.networks import (
-    Parameters,
-    encode_pair,
-    encode_state,
-    initial_encoder,
-    initial_policy,
-    initial_value,
-    pre_activations,
-)
+from mrq.algorithm import updates
+from mrq.algorithm.actions import evaluation_actions
+from mrq.algorithm.networks import Parameters, initial_encoder, initial_policy, initial_value
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.two_hot import bin_locations
-from mrq.algorithm.unroll import unrolled_gradients
-from mrq.execution import Compiled
+from mrq.execution import compiled, one_by_one, side_by_side
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Spec, Windows, common_spec
 
 NETWORKS = ("encoder", "value", "policy")
 ENCODER_LOSSES = ("dynamics_loss", "reward_loss", "terminal_loss")
 METRICS = (*ENCODER_LOSSES, "value_loss", "value_mean", "policy_loss")
-COMPILED = (
-    "_embed_targets",
-    "_encoder_gradients",
-    "_value_targets",
-    "_embed_pairs",
-    "_value_gradients",
-    "_policy_gradients",
-    "_exploring_actions",
-)
 
 
 class Learner:
@@ -57,7 +39,6 @@ class Learner:
         dtype: torch.dtype = torch.float32,  # in which matrices are multiplied
     ) -> None:
         self.specs, self.spec, self.hyperparameters, self.device = specs, common_spec(specs), hyperparameters, device
-        self.dtype = dtype
         h, agents = hyperparameters, len(specs)
         initial = [_initial(spec, h, g) for spec, g in zip(specs, generators, strict=True)]
         self._shapes = [{n: {k: t.shape for k, t in p.items()} for n, p in agent.items()} for agent in initial]
@@ -86,6 +67,21 @@ class Learner:
         # Encoder updates whose windows are drawn and target embeddings computed in one pass; images are large.
         self.chunk = 1 if self.spec.image else 10
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        # What one agent computes; `_work` holds the same for all of them.
+        self._functions: dict[str, Callable[..., Any]] = {
+            "embed_targets": partial(updates.embed_targets, dtype=dtype),
+            "encoder_gradients": partial(updates.encoder_gradients, bins=self.bins, h=h, dtype=dtype),
+            "value_targets": partial(updates.value_targets, h=h, dtype=dtype),
+            "embed_pairs": partial(updates.embed_pairs, dtype=dtype),
+            "value_gradients": partial(updates.value_gradients, h=h, dtype=dtype),
+            "policy_gradients": partial(updates.policy_gradients, h=h, dtype=dtype),
+            "explore": partial(updates.explore, h=h, dtype=dtype),
+        }
+        # Convolutions of several agents gain nothing side by side.
+        self._one_by_one = self.spec.image or agents == 1
+        over_agents = one_by_one if self._one_by_one else side_by_side
+        self._work = {name: over_agents(function) for name, function in self._functions.items()}
+        self._policy_outputs = over_agents(partial(updates.policy_outputs, dtype=dtype))  # never compiled: any number
         self.compiled = False
 
     def compile(self, on_failure: Callable[[], None]) -> None:
@@ -96,8 +92,11 @@ class Learner:
                 self.compiled = False
                 on_failure()
 
-        for name in COMPILED:
-            setattr(self, name, Compiled(getattr(self, name), failed))
+        for name, function in self._functions.items():
+            if self._one_by_one:
+                self._work[name] = one_by_one(compiled(function, failed))
+            else:
+                self._work[name] = compiled(side_by_side(function), failed)
         self.compiled = True
 
     @torch.no_grad()
@@ -113,15 +112,14 @@ class Learner:
         """One update for each batch in `windows`; `terminated_before` (agents,): has a termination been seen?"""
         h = self.hyperparameters
         first_states, last_states = windows.states[:, :, 0], windows.states[:, :, 1:]
-        zs_targets = self._embed_targets(self.targets["encoder"], last_states, noise)
+        zs_targets = self._work["embed_targets"](self.targets["encoder"], last_states, noise)
         terminal_weight = h.terminal_weight * terminated_before
         for start in range(0, windows.slots.shape[1], h.batch_size):
             batch = slice(start, start + h.batch_size)
-            first_noise = {name: tensor[:, batch, 0].contiguous() for name, tensor in noise.items()}
-            gradients, self._metrics("dynamics_loss", "terminal_loss")[:] = self._encoder_gradients(
+            gradients, self._metrics("dynamics_loss", "terminal_loss")[:] = self._work["encoder_gradients"](
                 self.networks["encoder"],
                 first_states[:, batch].contiguous(),
-                first_noise,
+                {name: tensor[:, batch].contiguous() for name, tensor in noise.items()},
                 zs_targets[:, batch].contiguous(),
                 windows.actions[:, batch].contiguous(),
                 windows.rewards[:, batch].contiguous(),
@@ -134,37 +132,45 @@ class Learner:
     def update_value_and_policy(self, windows: Windows, noise: Noise) -> Tensor:
         """One update of the value, then of the policy; returns the TD errors (agents, batch)."""
         with self._beside():
-            target = self._value_targets(
-                self.targets,
+            target = self._work["value_targets"](
+                self.targets["encoder"],
+                self.targets["policy"],
+                self.targets["value"],
                 windows.states[:, :, 1],
                 windows.rewards,
                 windows.alive,
                 noise,
+                self.own_actions,
                 self.reward_scale,
                 self.target_reward_scale,
             )
-        zs, zsa = self._embed_pairs(self.networks["encoder"], windows.states[:, :, 0], windows.actions[:, :, 0], noise)
+        zs, zsa = self._work["embed_pairs"](
+            self.networks["encoder"], windows.states[:, :, 0], windows.actions[:, :, 0], noise
+        )
         self._join()
-        gradients, td_errors, self._metrics("value_loss", "value_mean")[:] = self._value_gradients(
+        gradients, td_errors, self._metrics("value_loss", "value_mean")[:] = self._work["value_gradients"](
             self.networks["value"], zsa, target
         )
         self._descend("value", gradients)
-        gradients, self._metrics("policy_loss", "policy_loss")[:] = self._policy_gradients(
-            self.networks["policy"], self.networks["encoder"], self.networks["value"], zs, noise
+        gradients, self._metrics("policy_loss", "policy_loss")[:] = self._work["policy_gradients"](
+            self.networks["policy"], self.networks["encoder"], self.networks["value"], zs, noise, self.own_actions
         )
         self._descend("policy", gradients)
-        return td_errors
+        errors: Tensor = td_errors
+        return errors
 
     @torch.no_grad()
     def explore(self, states: Tensor, noise: Noise) -> Tensor:
         """Training actions (agents, count, action_size) for states (agents, count, *state_shape)."""
-        actions: Tensor = self._exploring_actions(self.networks["encoder"], self.networks["policy"], states, noise)
+        actions: Tensor = self._work["explore"](
+            self.networks["encoder"], self.networks["policy"], states, noise, self.own_actions
+        )
         return actions
 
     @torch.no_grad()
     def exploit(self, states: Tensor, noise: Noise) -> Tensor:
         """Evaluation actions (agents, count, action_size)."""
-        pre = self._pre_activations(self.networks["encoder"], self.networks["policy"], states)
+        pre = self._policy_outputs(self.networks["encoder"], self.networks["policy"], states)
         return evaluation_actions(pre, noise, self.own_actions[:, None], self.spec.discrete)
 
     def state_of(self, agent: int) -> dict[str, Tensor]:
@@ -200,104 +206,13 @@ class Learner:
                 }
         return tensors
 
-    def _exploring_actions(self, encoder: Parameters, policy: Parameters, states: Tensor, noise: Noise) -> Tensor:
-        pre = self._pre_activations(encoder, policy, states)
-        return exploring_actions(pre, noise, self.own_actions[:, None], self.hyperparameters)
-
-    def _pre_activations(self, encoder: Parameters, policy: Parameters, states: Tensor) -> Tensor:
-        zs = torch.vmap(encode_state)(self._rounded(encoder), states)
-        return torch.vmap(pre_activations)(self._rounded(policy), zs)
-
-    def _embed_targets(self, encoder: Parameters, states: Tensor, noise: Noise) -> Tensor:
-        """zs of states (agents, count, horizon, *state_shape) by the target encoder."""
-        flat = states.flatten(1, 2)
-        if "shift" in noise:
-            flat = torch.vmap(shift)(flat, noise["shift"][:, :, 1:].flatten(1, 2))
-        return torch.vmap(encode_state)(self._rounded(encoder), flat).view(*states.shape[:3], -1)
-
-    def _encoder_gradients(
-        self,
-        encoder: Parameters,
-        first_states: Tensor,
-        noise: Noise,
-        zs_targets: Tensor,
-        actions: Tensor,
-        rewards: Tensor,
-        alive: Tensor,
-        terminal_weight: Tensor,
-    ) -> tuple[Parameters, Tensor]:
-        if "shift" in noise:
-            first_states = torch.vmap(shift)(first_states, noise["shift"])
-
-        def of_one(
-            encoder: Parameters, first_states: Tensor, actions: Tensor, *targets: Tensor
-        ) -> tuple[Parameters, Tensor]:
-            loss = partial(encoder_loss, targets=EncoderTargets(*targets), bins=self.bins, h=self.hyperparameters)
-            return unrolled_gradients(loss, encoder, first_states, actions)
-
-        return torch.vmap(of_one)(
-            self._rounded(encoder), first_states, actions, zs_targets, rewards, alive, terminal_weight
-        )
-
-    def _value_targets(
-        self,
-        targets: dict[str, Parameters],
-        last_states: Tensor,
-        rewards: Tensor,
-        alive: Tensor,
-        noise: Noise,
-        reward_scale: Tensor,
-        target_reward_scale: Tensor,
-    ) -> Tensor:
-        """(agents, batch)"""
-        if "shift" in noise:
-            last_states = torch.vmap(shift)(last_states, noise["shift"][:, :, 1])
-        return torch.vmap(partial(value_target, h=self.hyperparameters))(
-            *(self._rounded(targets[network]) for network in ("encoder", "policy", "value")),
-            last_states,
-            rewards,
-            alive,
-            noise,
-            self.own_actions,
-            reward_scale,
-            target_reward_scale,
-        )
-
-    def _embed_pairs(
-        self, encoder: Parameters, first_states: Tensor, actions: Tensor, noise: Noise
-    ) -> tuple[Tensor, Tensor]:
-        """zs and zsa."""
-        if "shift" in noise:
-            first_states = torch.vmap(shift)(first_states, noise["shift"][:, :, 0])
-        zs = torch.vmap(encode_state)(self._rounded(encoder), first_states)
-        return zs, torch.vmap(encode_pair)(self._rounded(encoder), zs, actions)
-
-    def _value_gradients(self, value: Parameters, zsa: Tensor, target: Tensor) -> tuple[Parameters, Tensor, Tensor]:
-        differentiated = torch.func.grad_and_value(value_loss, has_aux=True)
-        gradients, (losses, (td_errors, value_mean)) = torch.vmap(differentiated)(self._rounded(value), zsa, target)
-        clipped = _clip(gradients, self.hyperparameters.value_gradient_clip)
-        return clipped, td_errors, torch.stack([losses, value_mean], 1)
-
-    def _policy_gradients(
-        self, policy: Parameters, encoder: Parameters, value: Parameters, zs: Tensor, noise: Noise
-    ) -> tuple[Parameters, Tensor]:
-        differentiated = torch.func.grad_and_value(partial(policy_loss, h=self.hyperparameters))
-        gradients, losses = torch.vmap(differentiated)(
-            *map(self._rounded, (policy, encoder, value)), zs, noise, self.own_actions
-        )
-        return gradients, losses[:, None]
-
-    def _rounded(self, parameters: Parameters) -> Parameters:
-        """In the precision in which matrices are multiplied."""
-        return {name: tensor.to(self.dtype) for name, tensor in parameters.items()}
-
     def _metrics(self, first: str, last: str) -> Tensor:
         """The latest metrics from `first` to `last` (agents, count), to be written to."""
         return self.metrics[:, METRICS.index(first) : METRICS.index(last) + 1]
 
     def _descend(self, network: str, gradients: Parameters) -> None:
         for name, parameter in self.networks[network].items():
-            parameter.grad = gradients[name].float().contiguous()
+            parameter.grad = gradients[name]
         self.optimisers[network].step()
 
     def _beside(self) -> torch.cuda.StreamContext:
@@ -345,10 +260,3 @@ def _adamw(parameters: Parameters, rate: float, weight_decay: float) -> torch.op
             "exp_avg_sq": torch.zeros_like(parameter),
         }
     return optimiser
-
-
-def _clip(gradients: Parameters, norm: float) -> Parameters:
-    """Each agent's gradient scaled so that its norm is at most `norm`."""
-    squares = torch.stack([gradient.float().square().flatten(1).sum(1) for gradient in gradients.values()]).sum(0)
-    scale = (norm / (squares.sqrt() + 1e-6)).clamp(max=1)  # (agents,)
-    return {name: gradient * scale.view(-1, *[1] * (gradient.ndim - 1)) for name, gradient in gradients.items()}

@@ -77,7 +77,7 @@ def _initial(generator: np.random.Generator, layers: Sequence[tuple[str, tuple[i
 def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
     """f: states (batch, *state_shape) to zs (batch, state_embedding)."""
     if "f.convolution0.weight" in encoder:
-        x = states / 255.0 - 0.5
+        x = (states / 255.0 - 0.5).to(memory_format=torch.channels_last)  # as GPUs convolve best
         for index, stride in enumerate(STRIDES):
             weight, bias = (encoder[f"f.convolution{index}.{kind}"] for kind in ("weight", "bias"))
             x = F.elu(F.conv2d(x.to(weight.dtype), weight, bias, stride=stride))

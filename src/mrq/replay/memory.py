@@ -28,7 +28,7 @@ def in_pinned_memory(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """Zeroed bytes of the host as a tensor of the GPU's, whose kernels read and write them directly."""
     memory = np.zeros(shape, np.uint8)
     failed = torch.cuda.cudart().cudaHostRegister(memory.ctypes.data, memory.nbytes, 0)
-    if failed:
+    if int(failed) != 0:
         raise MRQError(
             f"{readable(memory.nbytes)} of host memory could not be pinned for the replay ({failed}); "
             "raise the limit (ulimit -l), or use a smaller --replay-capacity."

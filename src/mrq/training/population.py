@@ -149,7 +149,7 @@ class Population:
         for agent in np.flatnonzero(self.active & ~self.replay.can_sample()).tolist():
             sentence = (
                 f"{self.environments.names[agent]}: there is nothing to learn from after {self.steps:,} steps: every "
-                f"episode was truncated before its {h.longest_horizon}th step; give the environment a longer time limit."
+                f"episode was truncated before its {h.longest_horizon}th step; give it a longer time limit."
             )
             self.drop(agent, MRQError(sentence))
         self.learner.sync_targets(self.replay.mean_absolute_reward())
