@@ -69,7 +69,7 @@ class MRQ:
             Environments([guarded], [Agent(self.task, self.seed).name]),
             self._settings.hyperparameters,
             on,
-            set_precision(self._settings),
+            set_precision(self._settings, on),
             overlaps(self._settings, on),
         )
         self._folder: Path | None = None  # where this agent's run is recorded

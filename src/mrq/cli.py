@@ -1,4 +1,4 @@
-"""The command line: mrq train, mrq evaluate, mrq resume."""
+"""The command line: mrq train, mrq evaluate, mrq resume, mrq speed."""
 
 import errno
 import sys
@@ -79,6 +79,44 @@ class Resume:
         report(resume(self.run_folders, self.steps, say))
 
 
+@dataclass(frozen=True)
+class Speed:
+    """Measure how fast training is on this machine, where its time goes, and what bounds it."""
+
+    tasks: tyro.conf.Positional[tuple[str, ...]] = ("Pendulum-v1",)
+    """Tasks, as for `mrq train`."""
+    agents: tuple[int, ...] = (1,)
+    """Sizes of the populations to measure."""
+    together: bool = False
+    """Measure all tasks in one population, rather than one after the other."""
+    markdown: Path | None = None
+    """Also write the table to this file."""
+    settings: Settings = field(default_factory=Settings)
+
+    def run(self) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        from mrq.training.speed import markdown, measure_speed, table
+
+        if not self.tasks or min(self.agents, default=0) < 1:
+            raise MRQError("give one task or more, and 1 or more --agents.")
+        fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
+        speeds = []
+        for fleet in fleets:
+            for agents in self.agents:
+                say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
+                speeds.append(measure_speed(fleet, range(agents), self.settings, say))
+        rows = table(speeds)
+        shown = Table(*rows[0])
+        for row in rows[1:]:
+            shown.add_row(*row)
+        Console().print(shown)
+        if self.markdown is not None:
+            self.markdown.parent.mkdir(parents=True, exist_ok=True)
+            self.markdown.write_text(markdown(speeds, self.settings))
+
+
 def report(outcome: "Outcome") -> None:
     """What came of a training; ends with an error if an agent broke off."""
     from mrq.training.runs import resume_command
@@ -133,7 +171,8 @@ def main() -> None:
         command = tyro.cli(
             Annotated[Train, tyro.conf.subcommand("train")]
             | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-            | Annotated[Resume, tyro.conf.subcommand("resume")],
+            | Annotated[Resume, tyro.conf.subcommand("resume")]
+            | Annotated[Speed, tyro.conf.subcommand("speed")],
             prog="mrq",
             config=(tyro.conf.OmitArgPrefixes,),
             description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",

@@ -20,11 +20,12 @@ def chosen_device(name: str) -> torch.device:
     return device
 
 
-def set_precision(settings: Settings) -> torch.dtype:
+def set_precision(settings: Settings, device: torch.device) -> torch.dtype:
     """The type in which matrices are multiplied. TF32 is float32 to PyTorch, with a switch for the whole process."""
-    rounded = settings.precision == "tf32"
-    torch.set_float32_matmul_precision("high" if rounded else "highest")
-    torch.backends.cudnn.allow_tf32 = rounded
+    if device.type == "cuda":
+        rounded = settings.precision == "tf32"
+        torch.set_float32_matmul_precision("high" if rounded else "highest")
+        torch.backends.cudnn.allow_tf32 = rounded
     return torch.bfloat16 if settings.precision == "bf16" else torch.float32
 
 

@@ -42,13 +42,13 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     name = Agent(run.task, run.seed).name
     environments = Environments([Guarded(environment) for environment in made], [name] * len(made))
     check_spaces(run, describe_spaces(made[0]))
-    dtype = set_precision(run.settings)
+    chosen = chosen_device(device)
     learner = Learner(
         environments.specs[:1],
         run.settings.hyperparameters,
         [generator(run.seed, Stream.PARAMETERS)],
-        chosen_device(device),
-        dtype,
+        chosen,
+        set_precision(run.settings, chosen),
     )
     learner.load_state_of(0, read_tensors(checkpoint))
     film = None if video is None else Film(video)

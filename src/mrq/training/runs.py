@@ -124,7 +124,7 @@ def make_population(
     """The agents as they are at the very start, with room for what will come."""
     device, h = chosen_device(settings.device), settings.hyperparameters
     common_spec([probes[agent.task].spec for agent in agents], [agent.task for agent in agents])
-    dtype = set_precision(settings)
+    dtype = set_precision(settings, device)
     environments = make_environments(agents, probes, settings)
     try:
         population = Population(

@@ -4,17 +4,21 @@ The whole is measured as users run it, over whole target periods, without evalua
 by one, waiting for the device after each, so that with overlap they add up to more than the whole.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import torch
 
 from mrq.environments.probing import probe
-from mrq.training.devices import chosen_device
+from mrq.replay.memory import readable
+from mrq.training.devices import chosen_device, overlaps
 from mrq.training.population import Population
 from mrq.training.runs import Agent, make_population
 from mrq.training.settings import Settings
+from mrq.version import __version__
 
 RANDOM_STEPS = 1_000  # enough to sample from
 REPEATS = 100
@@ -73,14 +77,18 @@ def _train(population: Population, steps: int) -> None:
 
 def _parts(population: Population) -> dict[str, float]:
     """Seconds a step of each part alone."""
-    chunk, played = population.learner.chunk, []
+    chunk, steps = population.learner.chunk, population.steps
+    population._await_actions()
+    played = [population.environments.step(population.active, population.actions, steps)]
 
     def environments() -> None:
-        population._await_actions()
-        played.append(population.environments.step(population.active, population.actions, population.steps))
+        played[0] = population.environments.step(population.active, population.actions, steps)
+        over = played[0].terminated | played[0].truncated
+        if over.any():
+            population.environments.reset(over, population.seeds, steps)
 
     def transfer() -> None:
-        population.replay.append(played[-1])
+        population.replay.append(played[0])
         population.chosen[:] = False
         population._choose()
         population._await_actions()
@@ -95,7 +103,7 @@ def _parts(population: Population) -> dict[str, float]:
 
     repeats = REPEATS if population.device.type == "cuda" else 5
     return {
-        "environment": _seconds(population, environments, REPEATS),
+        "environments": _seconds(population, environments, REPEATS),
         "transfer": _seconds(population, transfer, REPEATS),
         "encoder": _seconds(population, encoder, max(repeats // chunk, 1)) / chunk,
         "value and policy": _seconds(population, value_and_policy, repeats),
@@ -103,6 +111,7 @@ def _parts(population: Population) -> dict[str, float]:
 
 
 def _seconds(population: Population, work: Callable[[], None], repeats: int) -> float:
+    work()  # once unmeasured, for what only a first time costs
     _wait(population)
     began = time.perf_counter()
     for _ in range(repeats):
@@ -112,7 +121,7 @@ def _seconds(population: Population, work: Callable[[], None], repeats: int) -> 
 
 
 def _bound(whole: float, parts: dict[str, float], overlap: bool) -> str:
-    update, environment = parts["encoder"] + parts["value and policy"], parts["environment"]
+    update, environment = parts["encoder"] + parts["value and policy"], parts["environments"]
     longest = "updates" if update >= environment else "environments"
     return longest if overlap and whole < 1.25 * max(update, environment) else f"{longest}, one after the other"
 
@@ -124,3 +133,39 @@ def _wait(population: Population) -> None:
 
 def _never() -> bool:
     return False
+
+
+COLUMNS = ("environments", "transfer", "encoder", "value and policy")
+
+
+def table(speeds: Sequence[Speed]) -> list[list[str]]:
+    """A row of headings, and one a measurement."""
+    rows = [["task", "agents", "agent-steps/s", "ms a step", *COLUMNS, "bound by", "first update", "GPU memory"]]
+    for speed in speeds:
+        milliseconds = [speed.milliseconds[name] for name in ("a step", *COLUMNS)]
+        rows.append(
+            [
+                speed.tasks,
+                str(speed.agents),
+                f"{speed.steps_per_second:,.4g}",
+                *(f"{value:,.3g}" for value in milliseconds),
+                speed.bound_by,
+                f"{speed.first_update:,.0f} s",
+                readable(speed.gpu_memory) if speed.gpu_memory else "-",
+            ]
+        )
+    return rows
+
+
+def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
+    """The table with where and when it was measured."""
+    device = chosen_device(settings.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    cores = len(os.sched_getaffinity(0))
+    head = (
+        f"{date.today().isoformat()}, {name}, {cores} cores, PyTorch {torch.__version__}, mrq {__version__}, "
+        f"{settings.precision}, overlap {'on' if overlaps(settings, device) else 'off'}"
+    )
+    rows = table(speeds)
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join([head, "", *(f"| {' | '.join(row)} |" for row in lines)]) + "\n"
