@@ -1,6 +1,7 @@
 """How work on tensors is run: as it is written, compiled, or captured as a CUDA graph. The code is the same."""
 
 from collections.abc import Callable
+from itertools import count
 from operator import itemgetter
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 Function = Callable[..., Any]
+OnFailure = Callable[[Exception], None]
+_numbers = count()
 WARM_UP = 3  # calls before a capture: the first compile, and all of them are real
 
 
@@ -37,20 +40,27 @@ def _stacked(*tensors: torch.Tensor) -> torch.Tensor:
     return tensors[0].contiguous()[None] if len(tensors) == 1 else torch.stack(tensors).contiguous()
 
 
-def compiled(function: Function, on_failure: Callable[[], None]) -> Function:
+def compiled(function: Function, on_failure: OnFailure) -> Function:
     """A function that changes nothing itself: compiled when first called, and run as it is where that fails."""
-    chosen = torch.compile(function)
+
+    def inner(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    # PyTorch keeps what it compiled with a function's code, and generalises when that is called in different ways.
+    # Code of its own for each keeps functions, and learners, apart.
+    inner.__code__ = inner.__code__.replace(co_name=f"inner_{next(_numbers)}")
+    chosen = torch.compile(inner, dynamic=False)
 
     def call(*arguments: Any) -> Any:
         nonlocal chosen
-        if chosen is function:
-            return function(*arguments)
+        if chosen is inner:
+            return inner(*arguments)
         try:
             return chosen(*arguments)
-        except Exception:
-            chosen = function
-            on_failure()
-            return function(*arguments)
+        except Exception as error:
+            chosen = inner
+            on_failure(error)
+            return inner(*arguments)
 
     return call
 
@@ -61,7 +71,7 @@ class Captured:
     Every call does the work once, the first ones too, so that nothing need be undone.
     """
 
-    def __init__(self, work: Callable[[], None], on_failure: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], None], on_failure: OnFailure) -> None:
         self.work, self.on_failure = work, on_failure
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -88,8 +98,8 @@ class Captured:
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self.work()
-        except Exception:
-            self.on_failure()
+        except Exception as error:
+            self.on_failure(error)
             return False
         self._graph = graph
         return True

@@ -231,7 +231,7 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
 
 
 def test_a_compiler_that_fails_is_done_without(small, spec, monkeypatch):
-    def broken(function):
+    def broken(function, **options):
         def call(*arguments):
             raise RuntimeError("the compiler was killed")
 
@@ -239,11 +239,11 @@ def test_a_compiler_that_fails_is_done_without(small, spec, monkeypatch):
 
     monkeypatch.setattr(torch, "compile", broken)
     eager, failing, complaints = make(spec, small), make(spec, small), []
-    failing.compile(lambda: complaints.append(1))
+    failing.compile(complaints.append)
     windows, noise = windows_for(spec, small, 1, 1, 2, 3), noise_for(value_noise, spec, small, 1, 1)
     for learner in (eager, failing):
         learner.update_value_and_policy(windows, noise)
-    assert complaints == [1]
+    assert {str(error) for error in complaints} == {"the compiler was killed"}
     assert not failing.compiled
     for name, tensor in eager.state_of(0).items():
         assert torch.equal(tensor, failing.state_of(0)[name]), name
@@ -252,7 +252,7 @@ def test_a_compiler_that_fails_is_done_without(small, spec, monkeypatch):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="compiling needs a C++ compiler")
 def test_compiled_updates_are_the_eager_ones(small, spec):
     eager, compiled, complaints = make(spec, small), make(spec, small), []
-    compiled.compile(lambda: complaints.append(1))
+    compiled.compile(complaints.append)
     windows, noise = windows_for(spec, small, 1, 1, 2, 3), noise_for(value_noise, spec, small, 1, 1)
     unrolled = windows_for(spec, small, 1, 1, 6, 5)
     for learner in (eager, compiled):

@@ -22,8 +22,8 @@ def full_precision():
     torch.backends.cudnn.allow_tf32 = False
 
 
-def failed() -> None:
-    raise AssertionError("compiling or capturing failed")
+def failed(error) -> None:
+    raise AssertionError("compiling or capturing failed") from error
 
 
 def captured(agents):

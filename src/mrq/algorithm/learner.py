@@ -20,7 +20,7 @@ from mrq.algorithm.actions import evaluation_actions
 from mrq.algorithm.networks import Parameters, initial_encoder, initial_policy, initial_value
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.two_hot import bin_locations
-from mrq.execution import compiled, one_by_one, side_by_side
+from mrq.execution import OnFailure, compiled, one_by_one, side_by_side
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Spec, Windows, common_spec
 
@@ -84,13 +84,12 @@ class Learner:
         self._policy_outputs = over_agents(partial(updates.policy_outputs, dtype=dtype))  # never compiled: any number
         self.compiled = False
 
-    def compile(self, on_failure: Callable[[], None]) -> None:
+    def compile(self, on_failure: OnFailure) -> None:
         """From now on, runs the costly parts of an update compiled; uncompiled again where that fails."""
 
-        def failed() -> None:
-            if self.compiled:
-                self.compiled = False
-                on_failure()
+        def failed(error: Exception) -> None:
+            self.compiled = False
+            on_failure(error)
 
         for name, function in self._functions.items():
             if self._one_by_one:

@@ -78,5 +78,6 @@ def policy_loss(
     """Differentiated for the policy alone; the gradient reaches it through Q and g."""
     pre = pre_activations(policy, zs)
     q = values(value, encode_pair(encoder, zs, policy_actions(pre, noise, own_actions, h)))
-    penalty = (pre.square() * own_actions).sum(-1).mean() / own_actions.sum()
+    share = own_actions / own_actions.sum()
+    penalty = (pre.square() * share).sum(-1).mean()
     return h.pre_activation_weight * penalty - q.mean()

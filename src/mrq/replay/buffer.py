@@ -8,14 +8,14 @@ A state may be sampled once `horizon` transitions from it are in, or its episode
 priority rises above 0. The last states of a truncated episode stay at 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mrq.errors import MRQError
-from mrq.execution import Captured, compiled
+from mrq.execution import Captured, OnFailure, compiled
 from mrq.hyperparameters import SMALLEST_CAPACITY, Hyperparameters
 from mrq.interface import Array, Spec, Transitions, Windows, common_spec
 from mrq.replay.memory import available_memory, in_pinned_memory, readable
@@ -63,7 +63,7 @@ class Replay:
             frames=((agents, *spec.frame_shape), self.frames.dtype),
         )
 
-    def compile(self, on_failure: Callable[[], None]) -> None:
+    def compile(self, on_failure: OnFailure) -> None:
         """From now on, samples compiled; on a GPU, what is done at every step is replayed as a CUDA graph."""
         self._windows = compiled(self._windows, on_failure)  # type: ignore[method-assign]
         if self.device.type == "cuda":

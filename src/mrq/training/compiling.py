@@ -33,11 +33,11 @@ def compile_if_possible(population: Population, say: Callable[[str], None], requ
             ) from error
         say("note: no working compiler was found, so updates run uncompiled and slower (Debian: g++, python3-dev)")
         return
-    failures: list[str] = []
+    reasons: list[str] = []
 
-    def failed() -> None:
-        if not failures:
-            say("note: compiling failed in part, so updates run slower")
-        failures.append("")
+    def failed(error: Exception) -> None:
+        reasons.append(f"{type(error).__name__}: {error}".splitlines()[0])
+        if len(reasons) == 1:  # the others will be the same
+            say(f"note: compiling failed, so updates run slower ({reasons[0]})")
 
     population.compile(failed)

@@ -16,7 +16,7 @@ from mrq.algorithm.noise import acting_noise, encoder_noise, value_noise
 from mrq.environments.stepping import EnvironmentFault, Environments
 from mrq.environments.workers import Workers
 from mrq.errors import MRQError
-from mrq.execution import Captured
+from mrq.execution import Captured, OnFailure
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Array
 from mrq.randomness import Stream, environment_seed, generator
@@ -73,7 +73,7 @@ class Population:
         self.actions = np.zeros(self._explored.shape, np.float32)
         self.chosen = np.zeros(len(seeds), bool)  # `actions` holds the next step's already
         self._awaited = False  # … or will, once the device has come to it
-        self._on_failure: Callable[[], None] | None = None  # of compiling
+        self._on_failure: OnFailure | None = None  # of compiling
 
     def make_room(self, total_steps: int) -> None:
         """Lets the replay hold what training up to `total_steps` will bring."""
@@ -83,13 +83,13 @@ class Population:
             if self._on_failure is not None:
                 self._capture(self._on_failure)
 
-    def compile(self, on_failure: Callable[[], None]) -> None:
+    def compile(self, on_failure: OnFailure) -> None:
         """From now on, runs updates compiled and, on a GPU, captured whole; as they are where that fails."""
         self._on_failure = on_failure
         self.learner.compile(on_failure)
         self._capture(on_failure)
 
-    def _capture(self, on_failure: Callable[[], None]) -> None:
+    def _capture(self, on_failure: OnFailure) -> None:
         self.replay.compile(on_failure)
         if self.device.type == "cuda":
             for name in ("_explore", "_update_encoder", "_update_value_and_policy"):
