@@ -77,8 +77,8 @@ class Learner:
             "policy_gradients": partial(updates.policy_gradients, h=h, dtype=dtype),
             "explore": partial(updates.explore, h=h, dtype=dtype),
         }
-        # Convolutions of several agents gain nothing side by side.
-        self._one_by_one = self.spec.image or agents == 1
+        # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
+        self._one_by_one = self.spec.image or (agents == 1 and device.type == "cuda")
         over_agents = one_by_one if self._one_by_one else side_by_side
         self._work = {name: over_agents(function) for name, function in self._functions.items()}
         self._policy_outputs = over_agents(partial(updates.policy_outputs, dtype=dtype))  # never compiled: any number
