@@ -164,3 +164,18 @@ def test_seeds_decide_everything(small):
 
     assert same_parameters(trained(0), trained(0))
     assert not same_parameters(trained(0), trained(1))
+
+
+def test_a_loss_that_is_no_number_is_told_again_and_never_saved(small, tmp_path):
+    agent = MRQ("Pendulum-v1", hyperparameters=replace(small, value_learning_rate=1e30))
+    for _ in range(2):
+        with pytest.raises(MRQError, match="loss became"):
+            agent.learn(100)
+    with pytest.raises(MRQError, match="NaN"):
+        agent.save(tmp_path / "agent")
+
+
+def test_evaluations_need_a_new_environment_each_time(small):
+    one = Target()
+    with pytest.raises(MRQError, match="make a new one at every call"):
+        MRQ(lambda: one, hyperparameters=small).learn(60, evaluate_every=20)

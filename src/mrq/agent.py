@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ from mrq.training.loop import save
 from mrq.training.population import Population
 from mrq.training.run_folder import RunFolder, create_run_folder, identity
 from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, load, make_room, train_runs
-from mrq.training.settings import Settings, checked_seeds
+from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
 
@@ -44,9 +44,9 @@ class MRQ:
         seed: int = 0,
         hyperparameters: Hyperparameters | None = None,
         device: str = "auto",
-        compile: Literal["auto", "on", "off"] = "auto",
-        precision: Literal["float32", "tf32", "bf16"] = Settings.precision,
-        overlap: Literal["auto", "on", "off"] = "auto",
+        compile: Switch = Settings.compile,
+        precision: Precision = Settings.precision,
+        overlap: Switch = Settings.overlap,
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         self._source = env
@@ -148,7 +148,7 @@ class MRQ:
         path = Path(path)
         run = self._open(path) if path.exists() else self._create(path, self._settings)
         try:
-            save(self._population, [run])
+            save(self._population, [run], [0])
         finally:
             run.close()
 
@@ -215,6 +215,10 @@ class MRQ:
             made = [gym.make(self._source.spec) for _ in range(count)]
         else:
             made = [_make(self._source) for _ in range(count)]
+        if len({id(environment.unwrapped) for environment in (*made, self._environment)}) <= count:
+            raise MRQError(
+                "evaluations need environments of their own: the function must make a new one at every call."
+            )
         environments = Environments([Guarded(e) for e in made], [Agent(self.task, self.seed).name] * count)
         try_out(environments.environments[0], self.task)
         return environments

@@ -129,8 +129,8 @@ def report(outcome: "Outcome") -> None:
     if outcome.failed:
         number, all_of_them = len(outcome.failed), len(outcome.runs)
         raise MRQError(
-            f"{number} of {all_of_them} agents broke off, for the reason given when they did. What they learned is "
-            f"kept; mend the environment, then go on with: {resume_command(outcome.failed)}"
+            f"{number} of {all_of_them} agents broke off, for the reasons given above. What they had learned at their "
+            f"last checkpoint is kept; go on from there with: {resume_command(outcome.failed)}"
         )
 
 

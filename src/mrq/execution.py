@@ -75,6 +75,7 @@ class Captured:
         self.work, self.on_failure = work, on_failure
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream = torch.cuda.Stream()  # libraries set up what they need for a capture, on its stream
 
     def __call__(self) -> None:
         if self._graph is not None:
@@ -86,17 +87,17 @@ class Captured:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """On a stream of its own, as captures are, so that libraries set up what they need for one."""
-        stream, current = torch.cuda.Stream(), torch.cuda.current_stream()
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
             self.work()
-        current.wait_stream(stream)
+        current.wait_stream(self._stream)
 
     def _capture(self) -> bool:
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            # Other threads may go on using the device: they draw noise.
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                 self.work()
         except Exception as error:
             self.on_failure(error)

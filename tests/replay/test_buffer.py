@@ -183,6 +183,31 @@ def test_state_round_trip_also_into_a_larger_ring(spec):
     np.testing.assert_array_equal(replay.episode_actions(0), larger.episode_actions(0))
 
 
+def test_a_ring_that_is_not_full_fits_a_smaller_one():
+    large, small = Replay([VECTOR], H, 900, CPU), Replay([VECTOR], H, 100, CPU)
+    play(large, VECTOR, [PLAN])
+    small.load_state_of(0, *large.state_of(0))
+    uniforms = torch.from_numpy(np.random.default_rng(0).random((1, 64)))
+    for ours, theirs in zip(large.sample(uniforms, range(6)), small.sample(uniforms, range(6)), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_fleets_padding_is_neither_saved_nor_needed():
+    wide = Spec((5,), 1, 4, False)
+    both = Replay([VECTOR, wide], H, 100, CPU)
+    both.begin(np.ones(2, bool), np.array([[1, 2, 0, 0, 0], [1, 2, 3, 4, 5]], np.float32))
+    actions = np.array([[0.5, 0, 0, 0], [0.1, 0.2, 0.3, 0.4]], np.float32)
+    none = np.zeros(2, bool)
+    both.append(Transitions(actions, np.ones(2), none, none, np.zeros((2, 5), np.float32)))
+    arrays, counters = both.state_of(0)
+    assert arrays["frames"].tolist() == [[1, 2], [0, 0]]
+    assert arrays["actions"].tolist() == [[0.5], [0]]
+    alone = Replay([VECTOR], H, 100, CPU)
+    alone.load_state_of(0, arrays, counters)
+    assert alone.episode_actions(0).tolist() == [[0.5]]
+    assert both.state_of(1)[0]["frames"].tolist() == [[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]]
+
+
 def test_the_episode_under_way():
     replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(3, True), (5, False)]])

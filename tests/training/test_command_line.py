@@ -249,3 +249,67 @@ def test_a_run_folder_that_exists_and_one_that_does_not(finished, tmp_path):
     code, _, err = mrq("evaluate", finished / "seed-0", "--video", "film.avi", cwd=tmp_path)
     assert code == 1
     assert ".mp4 or .gif" in err
+
+
+def test_a_fleet_in_worker_processes_with_overlap_and_one_of_it_resumed_alone(tmp_path):
+    tasks = ("Pendulum-v1", "MountainCarContinuous-v0", "tests.environments_for_tests:Counting")
+    options = ("--seeds", 0, 1, "--overlap", "on", "--workers", 2, "--steps", 330, "--runs")
+    for runs in ("one", "other"):
+        code, out, err = mrq("train", *tasks, *SMALL, *options, runs, cwd=tmp_path)
+        assert code == 0, err
+    folders = sorted(path.parent.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("run.json"))
+    assert len(folders) == 6
+    assert all(f"one/{folder}  return" in out.replace("other/", "one/") for folder in folders)
+    for folder in folders:
+        assert [row["step"] for row in rows(tmp_path / "one" / folder)] == ["0", "200", "330"]
+        assert_same(tmp_path / "one" / folder, tmp_path / "other" / folder)
+    alone = tmp_path / "one" / "Pendulum-v1" / "seed-1"
+    code, out, err = mrq("resume", alone, "--steps", 400, cwd=tmp_path)
+    assert code == 0, err
+    assert "did not lead to the same observation" not in out
+    assert [row["step"] for row in rows(alone)] == ["0", "200", "330", "400"]
+
+
+def test_the_others_go_on_without_an_agent_that_breaks_off(tmp_path):
+    tasks = ("Pendulum-v1", "tests.environments_for_tests:nan_observation")
+    code, out, err = mrq("train", *tasks, *SMALL, "--steps", 250, "--workers", 2, cwd=tmp_path)
+    assert code == 1
+    assert "failed at step 29: the observation contains NaN. The others go on." in out
+    assert "1 of 2 agents broke off" in err
+    assert len(err.strip().splitlines()) == 1
+    broken = "runs/tests.environments_for_tests-nan_observation/seed-0"
+    assert err.strip().endswith(f"resume {broken}")
+    assert latest_checkpoint(tmp_path / broken / "checkpoints").name.endswith("step-29")
+    healthy = tmp_path / "runs" / "Pendulum-v1" / "seed-0"
+    assert [row["step"] for row in rows(healthy)] == ["0", "200", "250"]
+
+
+def test_speed_prints_a_table_and_writes_it(tmp_path):
+    small = [*SMALL[: SMALL.index("--random-steps")], "--compile", "off"]
+    code, out, err = mrq("speed", "Pendulum-v1", "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
+    assert code == 0, err
+    lines = (tmp_path / "speed.md").read_text().splitlines()
+    assert "float32" in lines[0]
+    names = [cell.strip() for cell in lines[2].split("|")[1:-1]]
+    for agents, line in zip((1, 2), lines[4:], strict=True):
+        cells = dict(zip(names, (cell.strip() for cell in line.split("|")[1:-1]), strict=True))
+        assert (cells["task"], cells["agents"]) == ("Pendulum-v1", str(agents))
+        whole = agents * 1e3 / float(cells["agent-steps/s"].replace(",", ""))
+        assert whole == pytest.approx(float(cells["ms a step"]), rel=0.02)
+        assert float(cells["encoder"]) > 0
+        assert cells["bound by"] == "updates and environments together"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        (["Pendulum-v1", "CartPole-v1"], "train them in separate calls"),
+        (["Pendulum-v1", "Pendulum-v1"], "different ones"),
+        ([], "tasks"),
+    ],
+)
+def test_fleets_that_cannot_be(tmp_path, tasks, words):
+    code, _, err = mrq("train", *tasks, *SMALL, cwd=tmp_path)
+    assert code != 0
+    assert words in err
+    assert not (tmp_path / "runs").exists()

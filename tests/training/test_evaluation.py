@@ -7,7 +7,7 @@ from mrq.environments.guarded import Guarded
 from mrq.environments.stepping import Environments
 from mrq.interface import Spec
 from mrq.training.evaluation import evaluate
-from tests.environments_for_tests import Counting
+from tests.environments_for_tests import Broken, Counting
 
 CPU = torch.device("cpu")
 
@@ -44,6 +44,25 @@ def test_an_agent_is_evaluated_among_others_as_alone_and_each_episode_differs(sm
     assert len({*first.returns, *second.returns}) == 6, "every episode starts elsewhere"
     assert evaluate(learner, pendulum, (0, 1), step=10, episodes=3) == [first, second]
     assert evaluate(learner, pendulum, (0, 1), step=20, episodes=3) != [first, second]
+
+
+def test_episodes_are_the_same_however_many_are_played_at_once(small):
+    one, three = (environments(lambda: gym.make("CartPole-v1"), 2 * copies) for copies in (1, 3))
+    learner = learner_for(one, small, (5, 6))
+    alone = evaluate(learner, one, (5, 6), step=10, episodes=7)
+    assert evaluate(learner, three, (5, 6), step=10, episodes=7) == alone
+    assert evaluate(learner, three, (5, 6), step=10, episodes=3)[0].returns == alone[0].returns[:3]
+
+
+def test_agents_left_behind_are_not_evaluated_and_a_fault_is_the_agents_own(small):
+    some = environments(lambda: Broken("none"), 6)  # three agents, two environments each
+    some.environments[3].environment.fault = "raises"
+    for guarded in some.environments:
+        guarded.environment.lengths = (40,)
+    learner = learner_for(some, small, (0, 1, 2))
+    results = evaluate(learner, some, (0, 1, 2), step=0, episodes=2, active=np.array([True, True, False]))
+    assert [len(result.returns) for result in results] == [2, 0, 0]
+    assert list(some.failed) == [3]
 
 
 def test_frames_are_stacked_as_in_training(small):

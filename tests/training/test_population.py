@@ -39,14 +39,19 @@ def assert_alike(ours, theirs):
     """Two agents' states, up to the rounding that batching and compiling bring."""
     (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
     assert counters.pop("episode_return") == pytest.approx(own_counters.pop("episode_return"), rel=1e-3)
-    for action in (counters.pop("next_action"), own_counters.pop("next_action")):
-        assert action is None or len(action) >= arrays["actions"].shape[1]
+    action, own_action = counters.pop("next_action"), own_counters.pop("next_action")
+    assert action == (own_action if own_action is None else pytest.approx(own_action, rel=1e-3, abs=1e-3))
     assert counters == own_counters
-    for name in ("frames", "actions", "priorities"):
-        np.testing.assert_allclose(arrays[name], own_arrays[name], rtol=1e-3, atol=1e-3)
+    assert arrays.keys() == own_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_allclose(array, own_arrays[name], rtol=1e-3, atol=1e-3, err_msg=name)
     assert tensors.keys() == own.keys()
     for name in tensors:
-        torch.testing.assert_close(tensors[name], own[name], rtol=1e-2, atol=2e-4, msg=lambda m, n=name: n + m)
+        # AdamW turns any gradient, however small, into a step; its moments hold the gradients themselves.
+        tolerance = 2e-5 * float(own[name].abs().max()) if name.startswith(("mean.", "square.")) else 2e-4
+        torch.testing.assert_close(
+            tensors[name], own[name], rtol=1e-2, atol=max(tolerance, 1e-7), msg=lambda m, n=name: n + m
+        )
 
 
 KINDS = pytest.mark.parametrize(
@@ -93,15 +98,21 @@ def test_each_agent_of_a_fleet_equals_its_task_alone(makes, small):
         assert_alike(together.state_of(agent), alone.state_of(0))
 
 
-def test_an_agent_may_leave_its_fleet_and_join_another(small):
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.filterwarnings("ignore:.*out of date")
+def test_an_agent_may_leave_its_fleet_and_join_another(small, overlap):
     def make():
         return gym.make("MountainCarContinuous-v0")
 
-    together, straight = fleet((Counting, make), (0, 1), small), population(make, (1,), small)
+    def wide():
+        return gym.make("Reacher-v4")  # more actions and observations
+
+    together = fleet((wide, make), (0, 1), small, overlap=overlap)
+    straight = population(make, (1,), small, overlap=overlap)
     advance(together, 60)
-    others = fleet((lambda: gym.make("Pendulum-v1"), Counting), (5, 6), small)
+    others = fleet((lambda: gym.make("Pendulum-v1"), Counting), (5, 6), small, overlap=overlap)
     advance(others, 60)
-    moved = fleet((make, lambda: gym.make("Pendulum-v1")), (1, 5), small)
+    moved = fleet((make, lambda: gym.make("Pendulum-v1")), (1, 5), small, overlap=overlap)
     assert moved.load_state_of(1, *others.state_of(0)) is None
     assert moved.load_state_of(0, *together.state_of(1)) is None
     for agents, steps in ((moved, 15), (straight, 75)):

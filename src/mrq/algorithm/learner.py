@@ -110,8 +110,8 @@ class Learner:
     def update_encoder(self, windows: Windows, noise: Noise, terminated_before: Tensor) -> None:
         """One update for each batch in `windows`; `terminated_before` (agents,): has a termination been seen?"""
         h = self.hyperparameters
-        first_states, last_states = windows.states[:, :, 0], windows.states[:, :, 1:]
-        zs_targets = self._work["embed_targets"](self.targets["encoder"], last_states, noise)
+        first_states, following_states = windows.states[:, :, 0], windows.states[:, :, 1:]
+        zs_targets = self._work["embed_targets"](self.targets["encoder"], following_states, noise)
         terminal_weight = h.terminal_weight * terminated_before
         for start in range(0, windows.slots.shape[1], h.batch_size):
             batch = slice(start, start + h.batch_size)

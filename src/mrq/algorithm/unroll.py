@@ -1,9 +1,9 @@
 """The model unrolled over a window of actions, and its gradient (paper, section 4.2, encoder).
 
-Two identities make it cheap; neither changes what is computed. Behind g's last hidden layer everything is linear, so
-g's last layer and m are multiplied once for the whole unroll. And the gradient of a weight that every step multiplies
-by is one product over all steps: the steps see the weights as constants, zeros are added to what they give, and the
-gradients of these zeros are what the product needs.
+Deviation: two identities make it cheap; but for rounding they change nothing. Behind g's last hidden layer everything
+is linear, so g's last layer and m are multiplied once for the whole unroll. And the gradient of a weight that every
+step multiplies by is one product over all steps: the steps see the weights as constants, zeros are added to what they
+give, and the gradients of these zeros are what the product needs.
 """
 
 from collections.abc import Callable
@@ -62,8 +62,8 @@ def unrolled_gradients(
     (gradients, of_predictor, of_zeros), (inputs, details) = differentiated(encoder, weights.predictor, zeros)
     dtype = weights.hidden.dtype
     products = [g.flatten(0, 1).to(dtype).T @ x.flatten(0, 1).to(dtype) for g, x in zip(of_zeros, inputs, strict=True)]
-    after = len(weights.predictor) - 1 - zs_size
-    of_predictor = of_predictor + F.pad(products[2], (0, 0, 1, after))
+    reward_rows = len(weights.predictor) - 1 - zs_size
+    of_predictor = of_predictor + F.pad(products[2], (0, 0, 1, reward_rows))
     for name, gradient in zip(REPEATED, pull_back(Weights(products[0], products[1], of_predictor)), strict=True):
         gradients[name] = gradients[name] + gradient
     return gradients, details
@@ -76,15 +76,15 @@ def _unroll(
     zs = encode_state(encoder, first_states)
     features = action_features(encoder, actions)
     bias = encoder["m.weight"] @ encoder["g.linear2.bias"] + encoder["m.bias"]
-    own = slice(1, 1 + zs.shape[-1])  # the rows that predict zs
+    next_zs = slice(1, 1 + zs.shape[-1])  # the rows that predict it
     by_state, by_hidden, by_predictor = (weight.detach() for weight in weights)
     steps = []
     for t in range(actions.shape[1]):
         first = normed(linear(zs, by_state) + features[:, t] + zeros[0][t], F.elu)
         second = normed(linear(first, by_hidden, encoder["g.linear1.bias"]) + zeros[1][t], F.elu)
-        following = linear(second, by_predictor[own], bias[own]) + zeros[2][t]
+        following = linear(second, by_predictor[next_zs], bias[next_zs]) + zeros[2][t]
         steps.append((zs, first, second, following))
         zs = following
     *inputs, predicted = (torch.stack(tensors) for tensors in zip(*steps, strict=True))
-    others = linear(inputs[2], *(torch.cat([x[:1], x[own.stop :]]) for x in (weights.predictor, bias)))
+    others = linear(inputs[2], *(torch.cat([x[:1], x[next_zs.stop :]]) for x in (weights.predictor, bias)))
     return Predictions(others[..., 0], predicted, others[..., 1:]), inputs

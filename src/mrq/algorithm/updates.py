@@ -1,6 +1,6 @@
 """What one agent computes in an update: pure functions of its parameters, its windows and its noise.
 
-`dtype` is the precision in which matrices are multiplied; gradients and all else are in full.
+`dtype` is the precision in which matrices are multiplied, for gradients too; all else is in full.
 """
 
 from functools import partial

@@ -25,13 +25,18 @@ class EnvironmentFault(MRQError):
 class Environments:
     """One environment an agent. `step` is the agents' step number, for messages."""
 
-    def __init__(self, environments: Sequence[Guarded], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        environments: Sequence[Guarded],
+        names: Sequence[str],
+        at_work: Array | None = None,  # (1,), to say in which agent's environment is being called
+    ) -> None:
         self.environments, self.names = environments, names
         self.specs = [environment.border.spec for environment in environments]
         self.spec = common_spec(self.specs, names)
         self.dtype = np.uint8 if self.spec.image else np.float32
         self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
-        self.at_work = np.full(1, NOBODY)  # the agent whose environment is being called; workers share this memory
+        self.at_work = np.full(1, NOBODY) if at_work is None else at_work
 
     def reset(self, which: Array, seeds: Sequence[int], step: int) -> Array:
         """First frames (agents, *frame_shape) for the agents where `which` is true; zeros for the others."""

@@ -221,6 +221,9 @@ class Workers:
         child.connection.close()
 
 
+AnyEnvironments = Environments | Workers  # their common parts are what training uses
+
+
 def processes_worth(seconds: Sequence[float], cores: int) -> int:
     """How many processes pay for environments whose steps take `seconds` each; 0 where they are better off in ours."""
     processes = min(cores, len(seconds))
@@ -300,15 +303,15 @@ def _make(assignment: Assignment) -> Environments:
         made.append(Guarded(make_environment(assignment.tasks[member])))
         if made[-1].border.spec != assignment.specs[member]:
             raise MRQError(f"the environment of {names[place]} changes its spaces when made again; keep them the same.")
-    environments = Environments(made, names)
-    environments.at_work = np.frombuffer(assignment.at_work, np.int64)
-    environments.at_work[0] = NOBODY
-    return environments
+    at_work = np.frombuffer(assignment.at_work, np.int64)
+    at_work[0] = NOBODY
+    return Environments(made, names, at_work)
 
 
 def _serve(connection: "Connection[Any, Any]", environments: Environments, assignment: Assignment) -> None:
     members, rows = assignment.members, _rows(assignment.memory, common_spec(assignment.specs, assignment.names))
     own_part = rows["frame"][:, : environments.spec.frame_shape[0]]  # the rows hold the largest frame of all processes
+    told: set[int] = set()  # whose failure the parent knows of
     while True:
         command, number = COMMAND.unpack(connection.recv_bytes())
         if command == STEP:
@@ -326,7 +329,8 @@ def _serve(connection: "Connection[Any, Any]", environments: Environments, assig
             own_part[number] = 0 if frame is None else frame
         else:
             return
-        failed = {members[place]: sentence for place, sentence in environments.failed.items()}
+        failed = {members[place]: sentence for place, sentence in environments.failed.items() if place not in told}
+        told |= environments.failed.keys()
         connection.send_bytes(pickle.dumps(failed) if failed else b"")
 
 

@@ -9,6 +9,7 @@ priority rises above 0. The last states of a truncated episode stay at 0.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from mrq.replay.staging import Staging
 
 COUNTERS = ("cursor", "filled", "episode_steps")
 FLAGS = ("rewards", "terminated", "complete", "preceding")  # what a record holds before the action
+UPDATES_MEMORY = 4_000_000_000  # bytes that updates on images may need beside the replay
 SAVED_AS = {"terminated": np.bool_, "complete": np.bool_, "preceding": np.uint8}
 
 
@@ -36,7 +38,7 @@ class Replay:
         self.slots, self.device = slots, device
         self.horizon = hyperparameters.longest_horizon
         # One slot more than the ring has takes what is written for nobody, so that every write has the same shape.
-        self.frames = _frames(agents, spec, slots + 1, device)
+        self.frames = _frames(agents, spec, slots, device)
         if spec.image:  # a GPU copies eight bytes as fast as one
             self._words = self.frames.flatten(2).view(torch.int64)
         # A slot's numbers lie side by side, so that one look-up finds them all.
@@ -65,9 +67,9 @@ class Replay:
 
     def compile(self, on_failure: OnFailure) -> None:
         """From now on, samples compiled; on a GPU, what is done at every step is replayed as a CUDA graph."""
-        self._windows = compiled(self._windows, on_failure)  # type: ignore[method-assign]
+        self._windows = compiled(partial(Replay._windows, self), on_failure)  # type: ignore[method-assign]
         if self.device.type == "cuda":
-            self._write = Captured(self._write, on_failure)  # type: ignore[method-assign]
+            self._write = Captured(partial(Replay._write, self), on_failure)  # type: ignore[method-assign]
 
     def begin(self, starting: Array, frames: Array) -> None:
         """A new episode's first frames, for the agents where `starting` (agents,) is true."""
@@ -171,10 +173,11 @@ class Replay:
 
     def state_of(self, agent: int) -> tuple[dict[str, Array], dict[str, int]]:
         """All that one agent's replay holds, as arrays and counters, without what pads it."""
-        own = self._own(agent, int(self.filled[agent]))
+        filled = int(self.filled[agent])
+        own = self._own(agent, filled)
         arrays = {name: tensor.cpu().numpy() for name, tensor in own.items()}
         arrays |= {name: arrays[name].astype(kind) for name, kind in SAVED_AS.items()}
-        arrays["priority_sums"] = self.priorities.sums[agent].cpu().numpy()
+        arrays["priority_sums"] = self.priorities.sums_of(agent, filled).cpu().numpy()
         arrays["highest_priority"] = self.priorities.highest[agent].cpu().numpy()
         arrays["terminated_before"] = self.terminated_before[agent].cpu().numpy()
         return arrays, {name: int(getattr(self, name)[agent]) for name in COUNTERS}
@@ -183,13 +186,12 @@ class Replay:
         """Takes up what `state_of` gave, from a ring of this size or, if it had not wrapped, a smaller one."""
         for name, tensor in self._own(agent, counters["filled"]).items():
             tensor.copy_(torch.from_numpy(arrays[name]))
-        sums = torch.from_numpy(arrays["priority_sums"])
-        self.priorities.sums[agent, : len(sums)] = sums.to(self.device)
+        self.priorities.sums_of(agent, counters["filled"]).copy_(torch.from_numpy(arrays["priority_sums"]))
         self.priorities.highest[agent] = float(arrays["highest_priority"])
         self.terminated_before[agent] = bool(arrays["terminated_before"])
         for name in COUNTERS:
             getattr(self, name)[agent] = counters[name]
-        self._present[agent] = counters["cursor"]
+        self._present[agent] = counters["cursor"] if counters["filled"] else self.slots
 
     def grown(self, slots: int) -> "Replay":
         """A replay of more slots that holds the same; this one must not have wrapped."""
@@ -235,19 +237,25 @@ def reserve(agents: int, spec: Spec, slots: int, device: torch.device) -> str:
     frames, records = _bytes(agents, spec, slots)
     needed, available = frames + records, available_memory(device)
     what = f"replay of up to {slots:,} observations an agent"
-    if needed <= available:
-        return f"{what}: {readable(needed)} of {readable(available)} free on {device}"
-    if device.type == "cuda" and spec.image:
+    if _frames_in_host_memory(agents, spec, slots, device):
         on_host = available_memory(torch.device("cpu"))
         if frames <= on_host and records <= available:
             return (
                 f"{what}: {readable(frames)} of frames in pinned host memory, of {readable(on_host)} free, and "
                 f"{readable(records)} on {device}, of {readable(available)} free"
             )
+    elif needed <= available:
+        return f"{what}: {readable(needed)} of {readable(available)} free on {device}"
     raise MRQError(
         f"the replay would take {readable(needed)} and {device} has {readable(available)} free; "
         f"--replay-capacity {slots * available // needed * 9 // 10} would fit, as would fewer agents or steps."
     )
+
+
+def _frames_in_host_memory(agents: int, spec: Spec, slots: int, device: torch.device) -> bool:
+    """Whether a GPU has no room for images, beside the rest and what updates need."""
+    needed = sum(_bytes(agents, spec, slots)) + UPDATES_MEMORY
+    return device.type == "cuda" and spec.image and needed > available_memory(device)
 
 
 def _bytes(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
@@ -257,9 +265,9 @@ def _bytes(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
 
 
 def _frames(agents: int, spec: Spec, slots: int, device: torch.device) -> Tensor:
-    """On the device; images that it has no room for, in pinned host memory that it reads directly."""
-    shape, dtype = (agents, slots, *spec.frame_shape), torch.uint8 if spec.image else torch.float32
-    if device.type == "cuda" and spec.image and sum(_bytes(agents, spec, slots)) > available_memory(device):
+    """With a slot more than the ring has; where a GPU has no room for images, in host memory that it reads directly."""
+    shape, dtype = (agents, slots + 1, *spec.frame_shape), torch.uint8 if spec.image else torch.float32
+    if _frames_in_host_memory(agents, spec, slots, device):
         return in_pinned_memory(shape, device)
     return _zeros(shape, dtype, device)
 

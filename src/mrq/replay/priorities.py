@@ -50,6 +50,10 @@ class Priorities:
         place = _first_beyond(inside, (points - starts).float()[..., None]).squeeze(-1)
         return (block * BLOCK + place).clamp(max=self.slots - 1)
 
+    def sums_of(self, agent: int, filled: int) -> Tensor:
+        """One agent's sums over the blocks of its first slots; beyond them they are 0."""
+        return self.sums[agent, : -(-filled // BLOCK)]
+
     def _refresh(self, rows: Tensor, blocks: Tensor) -> None:
         self.sums[rows, blocks] = self._blocks[rows, blocks].sum(-1)
 

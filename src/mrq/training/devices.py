@@ -15,8 +15,10 @@ def chosen_device(name: str) -> torch.device:
         raise MRQError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N.") from None
     if device.type not in ("cpu", "cuda"):
         raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
+    if device.type == "cuda":
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
+        torch.cuda.set_device(device)  # streams, events and graphs belong to the present device
     return device
 
 

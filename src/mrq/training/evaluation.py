@@ -8,8 +8,7 @@ import torch
 
 from mrq.algorithm.learner import Learner
 from mrq.algorithm.noise import gumbel
-from mrq.environments.stepping import Environments
-from mrq.environments.workers import Workers
+from mrq.environments.workers import AnyEnvironments
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
 
@@ -36,7 +35,7 @@ class Evaluation:
 
 def evaluate(
     learner: Learner,
-    environments: Environments | Workers,  # the same number for each agent, an agent's side by side
+    environments: AnyEnvironments,  # the same number for each agent, an agent's side by side
     seeds: Sequence[int],
     step: int,
     episodes: int,

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mrq.environments.stepping import EnvironmentFault, Environments
-from mrq.environments.workers import Workers
+from mrq.environments.stepping import EnvironmentFault
+from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
 from mrq.training.checkpoint import write_checkpoint
 from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
 from mrq.training.learning_curve import draw_learning_curve
-from mrq.training.population import Population
+from mrq.training.population import LossFault, Population
 from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
@@ -20,7 +20,7 @@ from mrq.training.settings import Settings
 
 def train(
     population: Population,
-    evaluation_environments: Environments | Workers | None,  # None: no evaluations
+    evaluation_environments: AnyEnvironments | None,  # None: no evaluations
     runs: Sequence[RunFolder],  # one an agent, or none at all
     settings: Settings,
     progress: ProgressBar,
@@ -36,13 +36,14 @@ def train(
     last_checkpoint = time.monotonic()
 
     def leave_behind(agent: int, fault: MRQError) -> None:
-        if isinstance(fault, EnvironmentFault):
+        if not isinstance(fault, LossFault):
             save(population, runs, [agent])
         if not population.active.any():
             raise fault
         progress.say(f"{fault} The others go on.")
 
     population.on_fault = leave_behind
+    population.active[:] = True  # whoever was left behind may try again
     while True:
         population.update(interrupted)  # first, since a resumed run may owe some
         if evaluation_environments is not None and _evaluation_due(population, settings):
@@ -67,11 +68,15 @@ def train(
 
 def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int] | None = None) -> None:
     """A checkpoint, and the curve so far, of the given agents or of all that are still in training."""
-    if runs:
-        for agent in np.flatnonzero(population.active).tolist() if agents is None else agents:
-            tensors, arrays, counters = population.state_of(agent)
-            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
-            draw_learning_curve(runs[agent])
+    if not runs:
+        return
+    if agents is None:
+        population.check_losses()  # one whose losses are no numbers must not keep the others from being saved
+        agents = np.flatnonzero(population.active).tolist()
+    for agent in agents:
+        tensors, arrays, counters = population.state_of(agent)
+        write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
+        draw_learning_curve(runs[agent])
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
@@ -82,7 +87,7 @@ def _evaluation_due(population: Population, settings: Settings) -> bool:
 
 def _evaluate(
     population: Population,
-    environments: Environments | Workers,
+    environments: AnyEnvironments,
     runs: Sequence[RunFolder],
     settings: Settings,
     progress: ProgressBar,

@@ -31,28 +31,20 @@ class NoiseBlocks:
         self._index = -1
         self.host: dict[str, Tensor] = {}  # the block that `seek` found
         self._block: dict[str, Tensor] = {}  # the same on the device, always at the same place
-        self._place = -1
-        self._cursor = torch.zeros(1, dtype=torch.long, device=device)  # `_place`, where the device can read it
+        self._cursor = torch.zeros(1, dtype=torch.long, device=device)
 
-    def seek(self, position: int, count: int) -> int:
-        """Makes the next `take(count)` give the noise of the steps or updates from `position` on, in one block.
-
-        Returns where that is in the block.
-        """
+    def seek(self, position: int) -> int:
+        """Makes `take` give the noise of the steps or updates from `position` on; returns its place in the block."""
         index, place = divmod(position, self.size)
         if index != self._index:
             self._load(index)
-        if place != self._place:
-            self._cursor.fill_(place)
-        self._place = place + count
+        self._cursor.fill_(place)
         return place
 
     def take(self, count: int) -> dict[str, Tensor]:
-        """Noise (agents, count, …); work for the device alone, so that it can be captured."""
+        """Noise (agents, count, …), in one block; work for the device alone, so that it can be captured."""
         places = self._cursor + torch.arange(count, device=self.device)
-        noise = {name: tensor.index_select(1, places) for name, tensor in self._block.items()}
-        self._cursor += count
-        return noise
+        return {name: tensor.index_select(1, places) for name, tensor in self._block.items()}
 
     def _load(self, index: int) -> None:
         if self._next is not None and self._next[0] == index:

@@ -38,7 +38,8 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
-    made = [make_environment(run.task, **options) for _ in range(min(episodes, EVALUATED_AT_ONCE))]
+    at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
+    made = [make_environment(run.task, **options) for _ in range(at_once)]
     name = Agent(run.task, run.seed).name
     environments = Environments([Guarded(environment) for environment in made], [name] * len(made))
     check_spaces(run, describe_spaces(made[0]))

@@ -3,6 +3,7 @@
 Every agent takes a step whenever one does. Agent i does what its seed does alone.
 """
 
+import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,8 +14,8 @@ import torch
 
 from mrq.algorithm.learner import ENCODER_LOSSES, METRICS, Learner
 from mrq.algorithm.noise import acting_noise, encoder_noise, value_noise
-from mrq.environments.stepping import EnvironmentFault, Environments
-from mrq.environments.workers import Workers
+from mrq.environments.stepping import EnvironmentFault
+from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
 from mrq.execution import Captured, OnFailure
 from mrq.hyperparameters import Hyperparameters
@@ -34,7 +35,7 @@ class Population:
     def __init__(
         self,
         seeds: Sequence[int],
-        environments: Environments | Workers,
+        environments: AnyEnvironments,
         hyperparameters: Hyperparameters,
         device: torch.device,
         dtype: torch.dtype = torch.float32,  # in which matrices are multiplied
@@ -42,8 +43,8 @@ class Population:
     ) -> None:
         specs, h, period = environments.specs, hyperparameters, hyperparameters.target_period
         self.seeds, self.environments, self.hyperparameters, self.device = seeds, environments, h, device
-        # Deviation: with `overlap` an action is chosen before the update that its step calls for rather than after it,
-        # so that the environments step while the device updates.
+        # Deviation: with `overlap` an action is chosen before the update that the step before it calls for rather than
+        # after it, so that the environments step while the device updates.
         self.overlap = overlap
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
         self.learner = Learner(specs, h, generators, device, dtype)
@@ -80,6 +81,7 @@ class Population:
         slots = slots_needed(total_steps, self.hyperparameters)
         if slots > self.replay.slots:
             self.replay = self.replay.grown(slots)
+            gc.collect()  # the old one is captured by itself and would keep its memory
             if self._on_failure is not None:
                 self._capture(self._on_failure)
 
@@ -124,25 +126,26 @@ class Population:
             while self.encoder_updates < period_end:
                 if interrupted():
                     return
-                self._update_encoders(min(self.learner.chunk, period_end - self.encoder_updates))
-            self._value.seek(self.updates, 1)
+                self._burst(min(self.learner.chunk, period_end - self.encoder_updates))
+            self._value.seek(self.updates)
             self._update_value_and_policy()
             self.updates += 1
             # Looking at a loss waits for a GPU. What is no number stays none, so it need not be done at once.
             if self.device.type == "cpu" or self.updates % h.target_period == 0:
-                self._check_losses()
+                self.check_losses()
 
-    def _update_encoders(self, count: int) -> None:
+    def _burst(self, count: int) -> None:
+        """A part of the encoder updates that a target period begins with."""
         if self.encoder_updates % self.hyperparameters.target_period == 0:
             self._begin_period()
-        self._encoder.seek(self.encoder_updates, count)
+        self._encoder.seek(self.encoder_updates)
         if count == self.learner.chunk:
             self._update_encoder()
         else:
             self._update_encoder_times(count)
         self.encoder_updates += count
         if self.device.type == "cpu":
-            self._check_losses()
+            self.check_losses()
 
     def _begin_period(self) -> None:
         h = self.hyperparameters
@@ -187,13 +190,14 @@ class Population:
             raise LossFault(
                 f"{self.environments.names[agent]}: the networks hold NaN at step {self.steps:,}, so nothing was saved."
             )
+        own = self.environments.specs[agent]
         arrays, replay_counters = self.replay.state_of(agent)
         counters: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         counters |= {
             "episodes": int(self.episodes[agent]),
             "over": bool(self.over[agent]),
             "episode_return": float(self.episode_returns[agent]),
-            "next_action": self.actions[agent].tolist() if self.chosen[agent] else None,
+            "next_action": self.actions[agent, : own.action_size].tolist() if self.chosen[agent] else None,
             "replay": replay_counters,
         }
         return tensors, arrays, counters
@@ -211,8 +215,8 @@ class Population:
         self.over[agent] = counters["over"]
         self.episode_returns[agent] = counters["episode_return"]
         if counters["next_action"] is not None:
-            own = counters["next_action"]
-            self.actions[agent, : len(own)], self.chosen[agent] = own, True
+            action = counters["next_action"]
+            self.actions[agent, : len(action)], self.chosen[agent] = action, True
         if self.over[agent]:
             return None
         seed = environment_seed(self.seeds[agent], int(self.episodes[agent]) - 1)
@@ -227,15 +231,14 @@ class Population:
         )
 
     def begin_anew(self, agent: int) -> None:
-        """Leaves the episode under way, as if it had been truncated here; a fault of the environment is forgotten."""
-        self.over[agent], self.chosen[agent], self.active[agent] = True, False, True
-        self.environments.failed.pop(agent, None)
+        """Leaves the episode under way, as if it had been truncated here."""
+        self.over[agent], self.chosen[agent] = True, False
 
     def drop(self, agent: int, fault: MRQError) -> None:
         """Leaves an agent behind; its place goes on being computed, for nothing."""
         if self.active[agent]:
             self.active[agent] = False
-            self.on_fault(agent, fault)
+            self.on_fault(agent, fault)  # which may save it, and whether its episode is over
             self.over[agent] = False
 
     def _choose(self) -> None:
@@ -245,10 +248,10 @@ class Population:
         if self.over.any():
             self._begin_episodes()
         if self.steps < self.hyperparameters.random_steps:
-            place = self._acting.seek(self.steps, 0)
+            place = self._acting.seek(self.steps)
             self._take_actions(self._acting.host["random_actions"][:, place].numpy())
         else:
-            self._acting.seek(self.steps, 1)
+            self._acting.seek(self.steps)
             self._explore()
             if self._exploring is not None:
                 self._exploring.record()
@@ -278,7 +281,7 @@ class Population:
         self.episode_returns[self.over] = 0
         self.over[:] = False
 
-    def _check_losses(self) -> None:
+    def check_losses(self) -> None:
         finite = torch.isfinite(self.learner.metrics).cpu().numpy()
         for agent in np.flatnonzero(self.active & ~finite.all(1)).tolist():
             metric = int(np.flatnonzero(~finite[agent])[0])

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,8 @@ from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
 from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault, Environments
-from mrq.environments.workers import Workers, processes_worth
+from mrq.environments.workers import AnyEnvironments, Workers, processes_worth
 from mrq.errors import MRQError
-from mrq.interface import common_spec
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
 from mrq.training.compiling import compile_if_possible, worth_compiling
@@ -57,15 +57,14 @@ def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root
     device = chosen_device(settings.device)
     probes = {task: probe(task) for task in tasks}
     population = make_population(agents, probes, settings, worth_compiling(settings, device), say)
-    try:
+    with closing(population.environments):
+        evaluated = _evaluation_environments(agents, probes, settings)
         compiled = population.learner.compiled
         runs = [
             create_run_folder(path, *agent, settings, compiled, probes[agent.task].spaces)
             for path, agent in zip(paths, agents, strict=True)
         ]
-        return Outcome(runs, _train(population, agents, probes, runs, settings, say)[1])
-    finally:
-        population.environments.close()
+        return Outcome(runs, _train(population, evaluated, runs, settings, say)[1])
 
 
 def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
@@ -95,9 +94,16 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
         kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
         return repr((run.settings, run.compiled, places[run.path], kind))
 
+    groups = [list(group) for _, group in groupby(sorted(runs, key=place), key=place)]
     failed = []
-    for _, group in groupby(sorted(runs, key=place), key=place):
-        interrupted, broken_off = _resume_together(list(group), probes, say)
+    for group in groups:
+        try:
+            interrupted, broken_off = _resume_together(group, probes, say)
+        except MRQError as error:
+            if len(groups) == 1:
+                raise
+            say(str(error))
+            interrupted, broken_off = False, group
         failed += broken_off
         if interrupted:
             break
@@ -108,14 +114,12 @@ def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) 
     """Whether it was interrupted, and the runs that broke off."""
     settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
     population = make_population(agents, probes, settings, runs[0].compiled, say)
-    try:
+    with closing(population.environments):
         for agent, run in enumerate(runs):
             load(population, agent, run, say)
             run.rewind(population.evaluated_at)
         say(f"going on at step {population.steps:,} of {settings.steps:,}")
-        return _train(population, agents, probes, runs, settings, say)
-    finally:
-        population.environments.close()
+        return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say)
 
 
 def make_population(
@@ -123,7 +127,6 @@ def make_population(
 ) -> Population:
     """The agents as they are at the very start, with room for what will come."""
     device, h = chosen_device(settings.device), settings.hyperparameters
-    common_spec([probes[agent.task].spec for agent in agents], [agent.task for agent in agents])
     dtype = set_precision(settings, device)
     environments = make_environments(agents, probes, settings)
     try:
@@ -141,7 +144,7 @@ def make_population(
 
 def make_environments(
     agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, copies: int = 1
-) -> Environments | Workers:
+) -> AnyEnvironments:
     """`copies` environments an agent, side by side; in processes of their own where that is faster."""
     agents = [agent for agent in agents for _ in range(copies)]
     names, seconds = [agent.name for agent in agents], [probes[agent.task].seconds for agent in agents]
@@ -153,6 +156,14 @@ def make_environments(
     specs = [probes[agent.task].spec for agent in agents]
     tasks = [agent.task for agent in agents]
     return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
+
+
+def _evaluation_environments(
+    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings
+) -> AnyEnvironments | None:
+    if not settings.evaluate_every:
+        return None
+    return make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
 
 
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
@@ -206,7 +217,7 @@ def run_path(root: Path, task: str, seed: int) -> Path:
 
 def train_runs(
     population: Population,
-    evaluation_environments: Environments | Workers | None,
+    evaluation_environments: AnyEnvironments | None,
     runs: Sequence[RunFolder],
     settings: Settings,
     shown: bool = True,
@@ -221,9 +232,10 @@ def train_runs(
         try:
             train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
         except EnvironmentFault as fault:
-            # The environments are no longer where the replay believes them.
+            # The environments are no longer where the replay believes them, but they may be called again.
             for agent in range(len(population.seeds)):
                 population.begin_anew(agent)
+            population.environments.failed.clear()
             if not runs:
                 raise
             raise EnvironmentFault(
@@ -255,17 +267,13 @@ def program() -> str:
 
 def _train(
     population: Population,
-    agents: Sequence[Agent],
-    probes: dict[str, Probe],
+    evaluation_environments: AnyEnvironments | None,
     runs: list[RunFolder],
     settings: Settings,
     say: Say,
 ) -> tuple[bool, list[RunFolder]]:
     """Whether it was interrupted, and the runs that broke off."""
-    evaluated = None
-    if settings.evaluate_every:
-        evaluated = make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
-    interrupted = train_runs(population, evaluated, runs, settings)
+    interrupted = train_runs(population, evaluation_environments, runs, settings)
     if interrupted():
         say(f"interrupted at step {population.steps:,}; go on with: {resume_command(runs)}")
     return interrupted(), [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]

@@ -1,13 +1,15 @@
 """What a run is asked to do, and the one place where that is checked."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
 MOST_STEPS = 10_000_000_000
-CHOICES = {"compile": ("auto", "on", "off"), "precision": ("float32", "tf32", "bf16"), "overlap": ("auto", "on", "off")}
+Switch = Literal["auto", "on", "off"]
+Precision = Literal["float32", "tf32", "bf16"]
+CHOICES = {"compile": get_args(Switch), "precision": get_args(Precision), "overlap": get_args(Switch)}
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class Settings:
     """Minutes between checkpoints; one is also written at the end and when interrupted."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto takes a GPU if there is one."""
-    compile: Literal["auto", "on", "off"] = "auto"
+    compile: Switch = "auto"
     """Compile the updates, and on a GPU capture them as CUDA graphs; auto does where the run repays it."""
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    """How a GPU multiplies matrices; tf32 is a CPU's float32."""
-    overlap: Literal["auto", "on", "off"] = "auto"
-    """Let environments step while the device updates, on actions chosen one update earlier; auto does on a GPU."""
+    precision: Precision = "float32"
+    """How matrices are multiplied; tf32 is for GPUs, and float32 on a CPU."""
+    overlap: Switch = "auto"
+    """Let environments step while the device updates, on actions chosen before those updates; auto does on a GPU."""
     workers: int | None = None
     """Processes that step the environments, 0 for none; by default as many as make it faster."""
     environment_timeout: float = 300.0

@@ -4,6 +4,7 @@ The whole is measured as users run it, over whole target periods, without evalua
 by one, waiting for the device after each, so that with overlap they add up to more than the whole.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ class Speed:
 
 
 def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings, say: Callable[[str], None]) -> Speed:
+    gc.collect()  # what was measured before, with its memory
     began = time.perf_counter()
     # Room for a full replay, whose size costs time too, and a short start.
     settings = replace(settings, hyperparameters=replace(settings.hyperparameters, random_steps=RANDOM_STEPS))
@@ -53,8 +55,8 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
         _wait(population)
         first_update = time.perf_counter() - began
         period = settings.hyperparameters.target_period
-        _train(population, period - 1)  # everything is compiled and captured after it
-        whole = _seconds(population, lambda: _train(population, 1), period)
+        _advance(population, period - 1)  # everything is compiled and captured after it
+        whole = _seconds(population, lambda: _advance(population, 1), period)
         parts = _parts(population)
     finally:
         population.environments.close()
@@ -69,7 +71,7 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     )
 
 
-def _train(population: Population, steps: int) -> None:
+def _advance(population: Population, steps: int) -> None:
     for _ in range(steps):
         population.step()
         population.update(_never)
@@ -94,11 +96,11 @@ def _parts(population: Population) -> dict[str, float]:
         population._await_actions()
 
     def encoder() -> None:
-        population._encoder.seek(0, chunk)
+        population._encoder.seek(0)
         population._update_encoder()
 
     def value_and_policy() -> None:
-        population._value.seek(0, 1)
+        population._value.seek(0)
         population._update_value_and_policy()
 
     repeats = REPEATS if population.device.type == "cuda" else 5
@@ -122,8 +124,9 @@ def _seconds(population: Population, work: Callable[[], None], repeats: int) -> 
 
 def _bound(whole: float, parts: dict[str, float], overlap: bool) -> str:
     update, environment = parts["encoder"] + parts["value and policy"], parts["environments"]
-    longest = "updates" if update >= environment else "environments"
-    return longest if overlap and whole < 1.25 * max(update, environment) else f"{longest}, one after the other"
+    if overlap and whole < 1.25 * max(update, environment):
+        return "updates" if update >= environment else "environments"
+    return "updates and environments together"
 
 
 def _wait(population: Population) -> None:
