@@ -1,6 +1,7 @@
 """The Python API, and that it learns."""
 
 import json
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np

@@ -94,6 +94,7 @@ class Speed:
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
 
@@ -108,7 +109,7 @@ class Speed:
                 say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
                 speeds.append(measure_speed(fleet, range(agents), self.settings, say))
         rows = table(speeds)
-        shown = Table(*rows[0])
+        shown = Table(*rows[0], box=SIMPLE_HEAD, padding=(0, 0))
         for row in rows[1:]:
             shown.add_row(*row)
         Console().print(shown)
@@ -126,7 +127,10 @@ def report(outcome: "Outcome") -> None:
     else:
         for run in outcome.runs:
             say(f"{run.path}  {last_evaluation(run) or ''}")
-    if outcome.failed:
+    unfinished = [run for run in outcome.runs if run.unfinished]
+    if outcome.interrupted and unfinished:
+        say(f"interrupted; go on with: {resume_command(unfinished)}")
+    elif outcome.failed:
         number, all_of_them = len(outcome.failed), len(outcome.runs)
         raise MRQError(
             f"{number} of {all_of_them} agents broke off, for the reasons given above. What they had learned at their "
@@ -180,6 +184,8 @@ def main() -> None:
         command.run()
     except MRQError as error:
         refuse(str(error))
+    except BrokenPipeError:
+        sys.exit(1)  # whoever read what we print has gone
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         refuse("no space is left on the disk; make room, then use `mrq resume`." if full else f"{error}.")

@@ -42,10 +42,11 @@ def start():
     assert not multiprocessing.active_children()
 
 
-def stepped(workers, steps, first=0):
-    everyone, actions = np.ones(len(workers.names), bool), np.zeros((len(workers.names), workers.spec.action_size))
+def stepped(workers, steps, first=0, which=None):
+    which = np.ones(len(workers.names), bool) if which is None else np.array(which)
+    actions = np.zeros((len(workers.names), workers.spec.action_size), np.float32)
     for step in range(first, first + steps):
-        result = workers.step(everyone, actions.astype(np.float32), step)
+        result = workers.step(which, actions, step)
     return result
 
 
@@ -142,22 +143,22 @@ def test_a_fault_leaves_the_others_going(start):
         ("hangs", "it did not answer for 2 seconds"),
     ],
 )
-def test_a_process_that_breaks_off_takes_its_own_environments_alone(start, end, words):
+def test_a_process_that_breaks_off_fails_the_environment_it_was_in_alone(start, end, words):
     doomed = f"{HERE}:{end}"
     workers = start(COUNTING, doomed, COUNTING, seconds=[3.0, 1.0, 1.0], timeout=2.0)  # the latter two in one process
     begun(workers)
     stepped(workers, 4)
     assert not workers.failed
     result = stepped(workers, 1, first=1234)
-    assert workers.failed == {
-        1: f"the environment of {doomed} (seed 1) failed at step 1,234: {words}.",
-        2: f"the environment of {COUNTING} (seed 2) failed at step 1,234: "
-        f"it broke off with {doomed} (seed 1), which shared its process.",
-    }
+    assert workers.failed == {1: f"the environment of {doomed} (seed 1) failed at step 1,234: {words}."}
     assert result.next_frames.tolist() == [[0, 5], [0, 0], [0, 0]]
-    assert stepped(workers, 1, first=1235).next_frames.tolist() == [[0, 6], [0, 0], [0, 0]]
+    assert workers.restarted == {2}
+    workers.restarted.clear()
+    assert workers.replay_episode(2, 0, np.zeros((4, 1), np.float32)).tolist() == [0, 4]
+    assert stepped(workers, 1, first=1234, which=[False, False, True]).next_frames.tolist()[2] == [0, 5]
+    assert stepped(workers, 1, first=1235).next_frames.tolist() == [[0, 6], [0, 0], [0, 6]]
     assert workers.replay_episode(1, 0, np.zeros((1, 1), np.float32)) is None
-    assert len(multiprocessing.active_children()) == 1
+    assert len(multiprocessing.active_children()) == 2
 
 
 def test_a_process_that_is_killed_between_steps_is_noticed(start):

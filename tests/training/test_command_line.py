@@ -286,7 +286,7 @@ def test_the_others_go_on_without_an_agent_that_breaks_off(tmp_path):
 
 def test_speed_prints_a_table_and_writes_it(tmp_path):
     small = [*SMALL[: SMALL.index("--random-steps")], "--compile", "off"]
-    code, out, err = mrq("speed", "Pendulum-v1", "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
+    code, _, err = mrq("speed", "Pendulum-v1", "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
     assert code == 0, err
     lines = (tmp_path / "speed.md").read_text().splitlines()
     assert "float32" in lines[0]
@@ -294,7 +294,7 @@ def test_speed_prints_a_table_and_writes_it(tmp_path):
     for agents, line in zip((1, 2), lines[4:], strict=True):
         cells = dict(zip(names, (cell.strip() for cell in line.split("|")[1:-1]), strict=True))
         assert (cells["task"], cells["agents"]) == ("Pendulum-v1", str(agents))
-        whole = agents * 1e3 / float(cells["agent-steps/s"].replace(",", ""))
+        whole = agents * 1e3 / float(cells["steps/s"].replace(",", ""))
         assert whole == pytest.approx(float(cells["ms a step"]), rel=0.02)
         assert float(cells["encoder"]) > 0
         assert cells["bound by"] == "updates and environments together"
@@ -305,7 +305,7 @@ def test_speed_prints_a_table_and_writes_it(tmp_path):
     [
         (["Pendulum-v1", "CartPole-v1"], "train them in separate calls"),
         (["Pendulum-v1", "Pendulum-v1"], "different ones"),
-        ([], "tasks"),
+        ([], "give a task"),
     ],
 )
 def test_fleets_that_cannot_be(tmp_path, tasks, words):

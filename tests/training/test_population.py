@@ -1,13 +1,20 @@
 """Agents in a population do what they do alone, and the updates come when the paper says."""
 
+from contextlib import closing
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 from mrq import MRQError
+from mrq.algorithm.learner import Learner
 from mrq.environments.guarded import Guarded
+from mrq.environments.probing import probe
 from mrq.environments.stepping import Environments
+from mrq.environments.workers import Workers
+from mrq.interface import Spec
+from mrq.training.evaluation import evaluate
 from mrq.training.population import LossFault, Population
 from tests.environments_for_tests import Broken, Counting, Pixels
 
@@ -164,6 +171,38 @@ def test_the_others_go_on_without_an_agent_that_fails(small):
     alone = population(make("none"), (2,), small)
     advance(alone, 70)
     assert_alike(agents.state_of(2), alone.state_of(0))
+
+
+def in_one_process(tasks, copies=1):
+    """Workers that share a process, so that one's death is the others' too."""
+    tasks = [task for task in tasks for _ in range(copies)]
+    specs = [probe(task).spec if "tests" not in task else Spec((2,), 1, 1, False) for task in tasks]
+    names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
+    return Workers(tasks, names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
+
+
+def test_a_death_in_a_shared_process_costs_the_others_nothing(small):
+    with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"])) as workers:
+        agents, told = Population((0, 1), workers, small, CPU), []
+        agents.make_room(200)
+        agents.on_fault = lambda agent, fault: told.append((agent, str(fault)))
+        advance(agents, 75)
+        assert [agent for agent, _ in told] == [0]
+        assert "failed at step 4: its process ended with exit code 3" in told[0][1]
+        alone = population(lambda: gym.make("Pendulum-v1"), (1,), small)
+        advance(alone, 75)
+        assert_alike(agents.state_of(1), alone.state_of(0))
+
+
+def test_a_death_in_evaluation_costs_the_others_nothing(small):
+    with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"], copies=2)) as workers:
+        learner = Learner(workers.specs[::2], small, [np.random.default_rng(seed) for seed in (0, 1)], CPU)
+        broken, healthy = evaluate(learner, workers, (0, 1), step=0, episodes=2)
+        assert broken.returns == []
+        assert healthy.lengths == [200, 200]
+    own = Environments([Guarded(gym.make("Pendulum-v1"))], ["task"])
+    alone = Learner(own.specs, small, [np.random.default_rng(1)], CPU)
+    assert evaluate(alone, own, (1,), step=0, episodes=2)[0].returns == pytest.approx(healthy.returns, rel=1e-3)
 
 
 def test_the_schedule(small):

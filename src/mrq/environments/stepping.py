@@ -36,6 +36,7 @@ class Environments:
         self.spec = common_spec(self.specs, names)
         self.dtype = np.uint8 if self.spec.image else np.float32
         self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
+        self.restarted: set[int] = set()  # whose environments were made anew; never in this process
         self.at_work = np.full(1, NOBODY) if at_work is None else at_work
 
     def reset(self, which: Array, seeds: Sequence[int], step: int) -> Array:

@@ -1,9 +1,11 @@
 """P environments stepped together in processes of their own: what stepping.py does, on all cores.
 
-Actions and results lie in shared memory, one row an environment; the pipes only say when. A process that dies or hangs
-takes its environments with it and no others.
+Actions and results lie in shared memory, one row an environment; the pipes only say when. When a process dies or hangs,
+the environment it was working on has failed. The others it held are made anew in another process and are `restarted`:
+their results are zeros, and whoever asked must bring them back to where they were and ask again.
 """
 
+import atexit
 import multiprocessing
 import os
 import pickle
@@ -13,7 +15,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -76,16 +78,17 @@ class Workers:
         self.names, self.specs, self.spec = names, specs, common_spec(specs, names)
         self.dtype = np.uint8 if self.spec.image else np.float32
         self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
-        self._seconds, self._timeout = seconds, timeout
-        memory = RawArray("b", _row(self.spec).itemsize * len(tasks))
-        self._rows = _rows(memory, self.spec)
+        self.restarted: set[int] = set()
+        self._tasks, self._seconds, self._timeout = tasks, seconds, timeout
+        self._memory = RawArray("b", _row(self.spec).itemsize * len(tasks))
+        self._rows = _rows(self._memory, self.spec)
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}  # by agent; without those that are lost
         self._waiting: set[Child] = set()  # have not answered yet
+        atexit.register(self.close)  # before multiprocessing would wait for children that do not hear its SIGTERM
         try:
-            with _start_of_a_child():
-                for members in _spread(seconds, processes):
-                    self._start(Assignment(members, tasks, names, specs, memory, RawArray("q", [NOBODY])))
+            for members in _spread(seconds, processes):
+                self._start(members)
             self._collect("could not be made", timeout + MAKING_SECONDS)
             if self.failed:
                 raise MRQError(next(iter(self.failed.values())))
@@ -120,6 +123,7 @@ class Workers:
 
     def close(self) -> None:
         """Also after a fault or an interrupt, and again."""
+        atexit.unregister(self.close)
         children = set(self._children.values())
         for child in children:
             self._send(child, COMMAND.pack(CLOSE, 0))
@@ -129,16 +133,21 @@ class Workers:
             self._dismiss(child)
         self._selector.close()
 
-    def _start(self, assignment: Assignment) -> None:
+    def _start(self, members: list[int]) -> None:
         here, there = multiprocessing.Pipe()
-        tasks = ", ".join(dict.fromkeys(assignment.tasks[i] for i in assignment.members))
+        at_work = RawArray("q", [NOBODY])
+        assignment = Assignment(members, self._tasks, self.names, self.specs, self._memory, at_work)
         process = multiprocessing.get_context("spawn").Process(
-            target=_work, args=(there, assignment), name=tasks, daemon=True
+            target=_work,
+            args=(there, assignment),
+            name=", ".join(dict.fromkeys(self._tasks[member] for member in members)),
+            daemon=True,
         )
-        process.start()
+        with _start_of_a_child():
+            process.start()
         there.close()  # so that the end of the child is the end of the pipe
-        child = Child(process, here, assignment.members, assignment.at_work)
-        self._children |= dict.fromkeys(assignment.members, child)
+        child = Child(process, here, members, at_work)
+        self._children |= dict.fromkeys(members, child)
         self._waiting.add(child)
         self._selector.register(here, selectors.EVENT_READ, child)
 
@@ -151,7 +160,7 @@ class Workers:
         for child in {self._children[agent] for agent in np.flatnonzero(asked).tolist()}:
             self._send(child, message)
         self._collect(failed_at(step), self._timeout)
-        return self._without_failed(asked)
+        return self._without_failed(asked, self.restarted)
 
     def _results(self, rows: Array, *names: str) -> list[Array]:
         """Copies, since the next command writes over the rows; zeros where `rows` is false."""
@@ -161,11 +170,9 @@ class Workers:
                 copy[~rows] = 0
         return copies
 
-    def _without_failed(self, which: Array) -> Array:
-        if not self.failed:
-            return which
+    def _without_failed(self, which: Array, restarted: Iterable[int] = ()) -> Array:
         left = which.copy()
-        left[list(self.failed)] = False
+        left[[*self.failed, *restarted]] = False
         return left
 
     def _send(self, child: Child, *messages: bytes) -> None:
@@ -190,6 +197,7 @@ class Workers:
                 except (EOFError, OSError):
                     key.data.process.join(CLOSING_SECONDS)  # its pipe may end a moment before it does
                     self._lose(key.data, what, "its process broke off")
+                    deadline = time.monotonic() + timeout + MAKING_SECONDS
                     continue
                 self._waiting.discard(key.data)
                 if answer:
@@ -197,18 +205,20 @@ class Workers:
             if not ready:
                 for child in list(self._waiting):
                     self._lose(child, what, f"it did not answer for {timeout:,.0f} seconds")
+                deadline = time.monotonic() + timeout + MAKING_SECONDS
 
     def _lose(self, child: Child, what: str, why: str) -> None:
         code = child.process.exitcode
         if code is not None:
             why = "its process " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
         at_work = child.at_work[0]
-        blamed = child.members if at_work == NOBODY else [child.members[at_work]]
-        with_it = f"it broke off with {self.names[blamed[0]]}, which shared its process"
-        for members, reason in ((blamed, why), (child.members, with_it)):
-            for member in members:
-                self.failed.setdefault(member, fault_sentence(self.names[member], what, reason))
+        for member in child.members if at_work == NOBODY else [child.members[at_work]]:
+            self.failed.setdefault(member, fault_sentence(self.names[member], what, why))
         self._dismiss(child)
+        innocent = [member for member in child.members if member not in self.failed]
+        if innocent:
+            self.restarted |= set(innocent)
+            self._start(innocent)
 
     def _dismiss(self, child: Child) -> None:
         self._selector.unregister(child.connection)
@@ -229,6 +239,11 @@ def processes_worth(seconds: Sequence[float], cores: int) -> int:
     processes = min(cores, len(seconds))
     busiest = max(sum(seconds[i] for i in members) for members in _spread(seconds, processes))
     return processes if busiest + LATENCY < sum(seconds) else 0
+
+
+def refuse_changed_spaces(name: str, expected: Spec, found: Spec) -> None:
+    if found != expected:
+        raise MRQError(f"the environment of {name} changes its spaces each time it is made; give it the same ones.")
 
 
 def _spread(seconds: Sequence[float], processes: int) -> list[list[int]]:
@@ -261,11 +276,12 @@ def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
 
 @contextmanager
 def _start_of_a_child() -> Iterator[None]:
-    """What processes started meanwhile inherit: one thread each, no ear for Ctrl-C, and not the user's main module,
-    which a spawned process would run again: without a guard it would train, and with one still import PyTorch."""
+    """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
+    user's main module, which a spawned process would run again: without a guard it would train, and with one still
+    import PyTorch."""
     environment, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
-    resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signal
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     os.environ |= ONE_THREAD
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -301,8 +317,7 @@ def _make(assignment: Assignment) -> Environments:
     for place, member in enumerate(assignment.members):
         assignment.at_work[0] = place
         made.append(Guarded(make_environment(assignment.tasks[member])))
-        if made[-1].border.spec != assignment.specs[member]:
-            raise MRQError(f"the environment of {names[place]} changes its spaces when made again; keep them the same.")
+        refuse_changed_spaces(names[place], assignment.specs[member], made[-1].border.spec)
     at_work = np.frombuffer(assignment.at_work, np.int64)
     at_work[0] = NOBODY
     return Environments(made, names, at_work)

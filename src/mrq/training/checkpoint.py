@@ -66,7 +66,7 @@ def write_checkpoint(
         kept = f"the one of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
         raise MRQError(
             f"the checkpoint of step {counters['steps']:,} could not be written to {folder}: {reason}; {kept}. "
-            "Make room, then run `mrq resume`."
+            f"Make room, then run `mrq resume {folder.parent}`."
         ) from error
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)

@@ -70,7 +70,9 @@ def evaluate(
                 generators[place] = generator(seeds[agent], Stream.EVALUATION, step, plans[place][0])
                 episode_seeds[place] = int(generators[place].integers(2**31))
             history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
-            returns[over], lengths[over], over[:] = 0, 0, False
+            returns[over], lengths[over], over = 0, 0, _to_begin_again(environments, playing)
+            if over.any():
+                continue
         if watch is not None:
             watch()
         grouped = history.reshape(agents, copies, *history.shape[1:])
@@ -79,14 +81,23 @@ def evaluate(
         history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
         returns += played.rewards
         lengths += playing
-        playing[list(environments.failed)] = False
-        ended = playing & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
+        over = _to_begin_again(environments, playing)
+        ended = playing & ~over & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
         for place in np.flatnonzero(ended):
             agent, _ = places[place]
             results[agent][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
             playing[place] = over[place] = bool(plans[place])
+        playing[list(environments.failed)] = over[list(environments.failed)] = False
     whole = [sorted(result.items()) if len(result) == episodes else [] for result in results]
     return [Evaluation([r for _, (r, _) in played], [n for _, (_, n) in played]) for played in whole]
+
+
+def _to_begin_again(environments: AnyEnvironments, playing: Array) -> Array:
+    """The places whose environment lost its process by another's fault, and with it the episode under way."""
+    over = np.zeros(len(playing), bool)
+    over[list(environments.restarted)] = True
+    environments.restarted.clear()
+    return over & playing
 
 
 def choose_actions(

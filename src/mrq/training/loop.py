@@ -29,8 +29,8 @@ def train(
 ) -> None:
     """Trains until `settings.steps`, or until stopped; either way the runs end with a checkpoint.
 
-    An agent that cannot go on is left behind, with a checkpoint if what it learned is sound; the last one's fault ends
-    it all.
+    An agent that cannot go on is left behind, with a checkpoint if what it learned is sound; if it is the only one, its
+    fault is raised.
     """
     random_steps, period = settings.hyperparameters.random_steps, settings.hyperparameters.target_period
     last_checkpoint = time.monotonic()
@@ -38,13 +38,14 @@ def train(
     def leave_behind(agent: int, fault: MRQError) -> None:
         if not isinstance(fault, LossFault):
             save(population, runs, [agent])
-        if not population.active.any():
+        if len(population.active) == 1:
             raise fault
-        progress.say(f"{fault} The others go on.")
+        progress.say(f"{fault} {'The others go on.' if population.active.any() else 'It was the last.'}")
 
     population.on_fault = leave_behind
-    population.active[:] = True  # whoever was left behind may try again
-    while True:
+    population.active[:] = True  # whoever was left behind may try again,
+    population.check_losses()  # unless what it learned is lost
+    while population.active.any():
         population.update(interrupted)  # first, since a resumed run may owe some
         if evaluation_environments is not None and _evaluation_due(population, settings):
             _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)

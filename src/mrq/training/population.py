@@ -102,6 +102,13 @@ class Population:
         self._choose()
         self._await_actions()
         step = self.environments.step(self.active, self.actions, self.steps)
+
+        def again(agents: Array) -> None:
+            repeated = self.environments.step(agents, self.actions, self.steps)
+            for ours, theirs in zip(step[1:], repeated[1:], strict=True):
+                ours[agents] = theirs[agents]
+
+        self._recover(again)
         self._drop_failed()
         self.replay.append(step)
         self.steps += 1
@@ -217,12 +224,7 @@ class Population:
         if counters["next_action"] is not None:
             action = counters["next_action"]
             self.actions[agent, : len(action)], self.chosen[agent] = action, True
-        if self.over[agent]:
-            return None
-        seed = environment_seed(self.seeds[agent], int(self.episodes[agent]) - 1)
-        actions = self.replay.episode_actions(agent)
-        frame = None if actions is None else self.environments.replay_episode(agent, seed, actions)
-        if frame is not None and np.array_equal(frame, self.replay.present_frame(agent)):
+        if self.over[agent] or self._bring_back(agent):
             return None
         self.begin_anew(agent)
         return (
@@ -240,6 +242,28 @@ class Population:
             self.active[agent] = False
             self.on_fault(agent, fault)  # which may save it, and whether its episode is over
             self.over[agent] = False
+
+    def _bring_back(self, agent: int) -> bool:
+        """Plays an environment's episode again up to here; False where that does not lead to the same observation."""
+        seed = environment_seed(self.seeds[agent], int(self.episodes[agent]) - 1)
+        actions = self.replay.episode_actions(agent)
+        frame = None if actions is None else self.environments.replay_episode(agent, seed, actions)
+        return frame is not None and np.array_equal(frame, self.replay.present_frame(agent))
+
+    def _recover(self, again: Callable[[Array], None]) -> None:
+        """Where environments lost their process by another's fault, brings them back and has them try `again`."""
+        while self.environments.restarted:
+            agents = np.zeros(len(self.seeds), bool)
+            agents[list(self.environments.restarted)] = True
+            self.environments.restarted.clear()
+            for agent in np.flatnonzero(agents & ~self.over).tolist():
+                if not self._bring_back(agent):
+                    self.environments.failed.setdefault(
+                        agent,
+                        f"the environment of {self.environments.names[agent]} lost its process to another's fault at "
+                        f"step {self.steps:,}, and playing its episode again did not lead to the same observation.",
+                    )
+            again(agents)
 
     def _choose(self) -> None:
         """Has the actions of the next step chosen, of those agents that have none yet."""
@@ -275,6 +299,12 @@ class Population:
     def _begin_episodes(self) -> None:
         seeds = [environment_seed(seed, int(episode)) for seed, episode in zip(self.seeds, self.episodes, strict=True)]
         frames = self.environments.reset(self.over, seeds, self.steps)
+
+        def again(agents: Array) -> None:
+            beginning = agents & self.over
+            frames[beginning] = self.environments.reset(beginning, seeds, self.steps)[beginning]
+
+        self._recover(again)
         self._drop_failed()
         self.replay.begin(self.over, frames)
         self.episodes[self.over] += 1

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
 from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault, Environments
-from mrq.environments.workers import AnyEnvironments, Workers, processes_worth
+from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
@@ -44,12 +45,15 @@ class Agent(NamedTuple):
 class Outcome(NamedTuple):
     runs: list[RunFolder]
     failed: list[RunFolder]  # those of them that broke off
+    interrupted: bool
 
 
 def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root: Path, say: Say) -> Outcome:
     """Trains one agent a task and seed, all together, each in a folder of its own under `root`."""
-    if not tasks or len(set(tasks)) < len(tasks):
-        raise MRQError(f"the tasks are {list(tasks)}; give one or more different ones.")
+    if not tasks:
+        raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
+    if len(set(tasks)) < len(tasks):
+        raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
     agents = [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
     paths = [run_path(root, *agent) for agent in agents]
     for path in paths:
@@ -64,13 +68,16 @@ def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root
             create_run_folder(path, *agent, settings, compiled, probes[agent.task].spaces)
             for path, agent in zip(paths, agents, strict=True)
         ]
-        return Outcome(runs, _train(population, evaluated, runs, settings, say)[1])
+        interrupted, failed = _train(population, evaluated, runs, settings, say)
+        return Outcome(runs, failed, interrupted)
 
 
 def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
     """Goes on with runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise MRQError("a run folder is given twice; give each once.")
     runs = [RunFolder(folder) for folder in folders]
     places = {}
     for run in runs:
@@ -87,7 +94,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
         check_spaces(run, probes[run.task].spaces)
     if steps is not None:
         for run in runs:
-            run.extend(steps)
+            run.settings = replace(run.settings, steps=steps)
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
@@ -107,7 +114,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
         failed += broken_off
         if interrupted:
             break
-    return Outcome(runs, failed)
+    return Outcome(runs, failed, interrupted)
 
 
 def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) -> tuple[bool, list[RunFolder]]:
@@ -117,6 +124,8 @@ def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) 
     with closing(population.environments):
         for agent, run in enumerate(runs):
             load(population, agent, run, say)
+        for run in runs:
+            run.extend(settings.steps)
             run.rewind(population.evaluated_at)
         say(f"going on at step {population.steps:,} of {settings.steps:,}")
         return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say)
@@ -151,9 +160,12 @@ def make_environments(
     processes = settings.workers
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
-    if processes == 0:
-        return Environments([Guarded(make_environment(agent.task)) for agent in agents], names)
     specs = [probes[agent.task].spec for agent in agents]
+    if processes == 0:
+        environments = Environments([Guarded(make_environment(agent.task)) for agent in agents], names)
+        for name, spec, made in zip(names, specs, environments.specs, strict=True):
+            refuse_changed_spaces(name, spec, made)
+        return environments
     tasks = [agent.task for agent in agents]
     return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
 
@@ -275,5 +287,5 @@ def _train(
     """Whether it was interrupted, and the runs that broke off."""
     interrupted = train_runs(population, evaluation_environments, runs, settings)
     if interrupted():
-        say(f"interrupted at step {population.steps:,}; go on with: {resume_command(runs)}")
+        say(f"interrupted at step {population.steps:,}")
     return interrupted(), [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]

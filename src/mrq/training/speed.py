@@ -51,11 +51,13 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     try:
         for _ in range(RANDOM_STEPS + 1):
             population.step()
+        say("the first update, which compiles" if population.learner.compiled else "the first update")
         population.update(_never)
         _wait(population)
         first_update = time.perf_counter() - began
         period = settings.hyperparameters.target_period
         _advance(population, period - 1)  # everything is compiled and captured after it
+        say(f"{period} steps")
         whole = _seconds(population, lambda: _advance(population, 1), period)
         parts = _parts(population)
     finally:
@@ -138,12 +140,12 @@ def _never() -> bool:
     return False
 
 
-COLUMNS = ("environments", "transfer", "encoder", "value and policy")
+COLUMNS = {"environments": "env", "transfer": "transfer", "encoder": "encoder", "value and policy": "value, policy"}
 
 
 def table(speeds: Sequence[Speed]) -> list[list[str]]:
-    """A row of headings, and one a measurement."""
-    rows = [["task", "agents", "agent-steps/s", "ms a step", *COLUMNS, "bound by", "first update", "GPU memory"]]
+    """A row of headings, and one a measurement; the parts are in ms a step."""
+    rows = [["task", "agents", "steps/s", "ms a step", *COLUMNS.values(), "bound by", "first update", "GPU memory"]]
     for speed in speeds:
         milliseconds = [speed.milliseconds[name] for name in ("a step", *COLUMNS)]
         rows.append(
