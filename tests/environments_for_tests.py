@@ -145,6 +145,12 @@ def hangs() -> Doomed:
     return Doomed(lambda: time.sleep(3600))
 
 
+class Slow(Counting):
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        time.sleep(0.05)
+        return super().step(action)
+
+
 def exits_when_made() -> gym.Env:
     os._exit(3)
 

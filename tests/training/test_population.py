@@ -10,7 +10,6 @@ import torch
 from mrq import MRQError
 from mrq.algorithm.learner import Learner
 from mrq.environments.guarded import Guarded
-from mrq.environments.probing import probe
 from mrq.environments.stepping import Environments
 from mrq.environments.workers import Workers
 from mrq.interface import Spec
@@ -176,7 +175,7 @@ def test_the_others_go_on_without_an_agent_that_fails(small):
 def in_one_process(tasks, copies=1):
     """Workers that share a process, so that one's death is the others' too."""
     tasks = [task for task in tasks for _ in range(copies)]
-    specs = [probe(task).spec if "tests" not in task else Spec((2,), 1, 1, False) for task in tasks]
+    specs = [{"Pendulum-v1": Spec((3,), 1, 1, False)}.get(task, Spec((2,), 1, 1, False)) for task in tasks]
     names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
     return Workers(tasks, names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
 

@@ -1,15 +1,23 @@
 """What a task looks like and how long its steps take, found out by trying: before anything is trained or written."""
 
+import multiprocessing
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mrq.environments.children import MAKING_SECONDS, how_it_ended, starting_a_child
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.spaces import Fault
 from mrq.errors import MRQError
 from mrq.interface import Spec
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 TRIED_STEPS = 20
 
@@ -21,13 +29,56 @@ class Probe:
     seconds: float  # of a step
 
 
-def probe(task: str) -> Probe:
-    """Plays a few steps; refuses an environment that does not work at all."""
-    environment = Guarded(make_environment(task))
+def probe(tasks: Sequence[str], timeout: float) -> dict[str, Probe]:
+    """Tries every task in a process of its own; refuses one that does not work, or takes `timeout` seconds too long."""
+    probes: dict[str, Probe] = {}
+    cores = len(os.sched_getaffinity(0))
+    for start in range(0, len(tasks), cores):
+        together = {task: _Trial(task) for task in tasks[start : start + cores]}
+        try:
+            probes |= {task: trial.result(timeout + MAKING_SECONDS) for task, trial in together.items()}
+        finally:
+            for trial in together.values():
+                trial.end()
+    return probes
+
+
+class _Trial:
+    def __init__(self, task: str) -> None:
+        self.task = task
+        self._here, there = multiprocessing.Pipe(duplex=False)
+        self._process = multiprocessing.get_context("spawn").Process(target=_try, args=(there, task), daemon=True)
+        with starting_a_child():
+            self._process.start()
+        there.close()  # so that the end of the process is the end of the pipe
+
+    def result(self, timeout: float) -> Probe:
+        try:
+            if not self._here.poll(timeout):
+                raise MRQError(f"the environment of {self.task} did not answer for {timeout:,.0f} seconds.")
+            result = self._here.recv()
+        except EOFError:
+            self._process.join()
+            why = how_it_ended(self._process)
+            raise MRQError(f"the environment of {self.task} does not work: {why}.") from None
+        if isinstance(result, MRQError):
+            raise result
+        assert isinstance(result, Probe)
+        return result
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._here.close()
+
+
+def _try(connection: "Connection[Any, Any]", task: str) -> None:
+    """In the process."""
     try:
-        return try_out(environment, task)
-    finally:
-        environment.environment.close()
+        environment = Guarded(make_environment(task))
+        connection.send(try_out(environment, task))
+    except MRQError as error:
+        connection.send(MRQError(str(error)))
 
 
 def try_out(environment: Guarded, task: str) -> Probe:

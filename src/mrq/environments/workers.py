@@ -10,23 +10,20 @@ import multiprocessing
 import os
 import pickle
 import selectors
-import signal
 import struct
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mrq.environments.children import MAKING_SECONDS, how_it_ended, starting_a_child
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
 from mrq.environments.stepping import NOBODY, Environments, failed_at, fault_sentence
@@ -37,9 +34,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 LATENCY = 0.0003  # seconds that a step in processes takes beyond the environments' own
-MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
 CLOSING_SECONDS = 2.0
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 COMMAND = struct.Struct("=cq")  # what to do, and at which step, or with which environment
 RESET, STEP, REPLAY, CLOSE = b"r", b"s", b"p", b"c"
 
@@ -143,7 +138,7 @@ class Workers:
             name=", ".join(dict.fromkeys(self._tasks[member] for member in members)),
             daemon=True,
         )
-        with _start_of_a_child():
+        with starting_a_child():
             process.start()
         there.close()  # so that the end of the child is the end of the pipe
         child = Child(process, here, members, at_work)
@@ -208,9 +203,7 @@ class Workers:
                 deadline = time.monotonic() + timeout + MAKING_SECONDS
 
     def _lose(self, child: Child, what: str, why: str) -> None:
-        code = child.process.exitcode
-        if code is not None:
-            why = "its process " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
+        why = how_it_ended(child.process) or why
         at_work = child.at_work[0]
         for member in child.members if at_work == NOBODY else [child.members[at_work]]:
             self.failed.setdefault(member, fault_sentence(self.names[member], what, why))
@@ -272,28 +265,6 @@ def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
     """The shared memory by field, each (agents, ...)."""
     rows = np.frombuffer(memory, _row(spec))
     return {name: rows[name] for name in rows.dtype.names or ()}
-
-
-@contextmanager
-def _start_of_a_child() -> Iterator[None]:
-    """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
-    user's main module, which a spawned process would run again: without a guard it would train, and with one still
-    import PyTorch."""
-    environment, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
-    resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    os.environ |= ONE_THREAD
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        for name, value in environment.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _work(connection: "Connection[Any, Any]", assignment: Assignment) -> None:

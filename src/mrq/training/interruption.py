@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM as a question the loop can ask, so that it stops where everything can be saved."""
 
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any, Self
@@ -32,3 +33,5 @@ class Interruption:
         if self.number is not None:
             raise KeyboardInterrupt
         self.number = number
+        if sys.stderr.isatty():
+            sys.stderr.write("\nstopping as soon as everything can be saved; once more to stop at once\n")

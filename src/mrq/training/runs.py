@@ -59,7 +59,7 @@ def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root
     for path in paths:
         refuse_existing(path)
     device = chosen_device(settings.device)
-    probes = {task: probe(task) for task in tasks}
+    probes = probe(tasks, settings.environment_timeout)
     population = make_population(agents, probes, settings, worth_compiling(settings, device), say)
     with closing(population.environments):
         evaluated = _evaluation_environments(agents, probes, settings)
@@ -89,7 +89,8 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
                 f"the run in {run.path} has finished its {done:,} steps; go on with more, such as --steps {2 * done}."
             )
         places[run.path] = [counters.get(name) for name in COUNTERS]
-    probes = {task: probe(task) for task in dict.fromkeys(run.task for run in runs)}
+    timeout = max(run.settings.environment_timeout for run in runs)
+    probes = probe(list(dict.fromkeys(run.task for run in runs)), timeout)
     for run in runs:
         check_spaces(run, probes[run.task].spaces)
     if steps is not None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import count
 
 import torch
 
@@ -46,7 +47,7 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     population = make_population(
-        agents, {task: probe(task) for task in tasks}, settings, settings.compile != "off", say
+        agents, probe(tasks, settings.environment_timeout), settings, settings.compile != "off", say
     )
     try:
         for _ in range(RANDOM_STEPS + 1):
@@ -81,7 +82,7 @@ def _advance(population: Population, steps: int) -> None:
 
 def _parts(population: Population) -> dict[str, float]:
     """Seconds a step of each part alone."""
-    chunk, steps = population.learner.chunk, population.steps
+    chunk, steps, period = population.learner.chunk, population.steps, population.hyperparameters.target_period
     population._await_actions()
     played = [population.environments.step(population.active, population.actions, steps)]
 
@@ -97,12 +98,14 @@ def _parts(population: Population) -> dict[str, float]:
         population._choose()
         population._await_actions()
 
+    batch = count()  # another one each time: what has nothing to learn any more computes with denormal numbers
+
     def encoder() -> None:
-        population._encoder.seek(0)
+        population._encoder.seek(next(batch) * chunk % period)
         population._update_encoder()
 
     def value_and_policy() -> None:
-        population._value.seek(0)
+        population._value.seek(next(batch) % period)
         population._update_value_and_policy()
 
     repeats = REPEATS if population.device.type == "cuda" else 5

@@ -1,0 +1,43 @@
+"""What the processes that hold environments inherit, and how they ended."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnProcess
+from types import ModuleType
+
+MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@contextmanager
+def starting_a_child() -> Iterator[None]:
+    """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
+    user's main module, which a spawned process would run again: without a guard it would train, and with one still
+    import PyTorch."""
+    environment, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
+    resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    os.environ |= ONE_THREAD
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in environment.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def how_it_ended(process: SpawnProcess) -> str | None:
+    """None while it has not."""
+    code = process.exitcode
+    if code is None:
+        return None
+    return "its process " + (f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")

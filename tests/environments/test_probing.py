@@ -1,0 +1,37 @@
+import time
+
+import pytest
+
+from mrq import MRQError
+from mrq.environments.probing import probe
+from mrq.interface import Spec
+
+HERE = "tests.environments_for_tests"
+
+
+def test_what_tasks_look_like_and_how_long_they_take():
+    found = probe(["Pendulum-v1", f"{HERE}:Slow"], 60)
+    assert found["Pendulum-v1"].spec == Spec((3,), 1, 1, False)
+    assert found["Pendulum-v1"].spaces["action"] == "Box(-2.0, 2.0, (1,), float32)"
+    assert found["Pendulum-v1"].seconds < 0.02 < found[f"{HERE}:Slow"].seconds < 0.2
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (f"{HERE}:exits", r"exits does not work: its process ended with exit code 3"),
+        (f"{HERE}:fails_when_made", "could not be made: ValueError: no map"),
+        ("Pendulun-v1", "did you mean Pendulum-v1"),
+    ],
+)
+def test_what_does_not_work_is_named(task, words):
+    with pytest.raises(MRQError, match=words):
+        probe(["Pendulum-v1", task], 60)
+
+
+def test_what_hangs_is_given_up(monkeypatch):
+    monkeypatch.setattr("mrq.environments.probing.MAKING_SECONDS", 8.0)
+    began = time.monotonic()
+    with pytest.raises(MRQError, match="hangs did not answer for 9 seconds"):
+        probe([f"{HERE}:hangs"], 1.0)
+    assert time.monotonic() - began < 20
