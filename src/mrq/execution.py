@@ -40,7 +40,7 @@ def _stacked(*tensors: torch.Tensor) -> torch.Tensor:
     return tensors[0].contiguous()[None] if len(tensors) == 1 else torch.stack(tensors).contiguous()
 
 
-def compiled(function: Function, on_failure: OnFailure) -> Function:
+def compiled(function: Function, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> Function:
     """A function that changes nothing itself: compiled when first called, and run as it is where that fails."""
 
     def inner(*arguments: Any) -> Any:
@@ -49,18 +49,22 @@ def compiled(function: Function, on_failure: OnFailure) -> Function:
     # PyTorch keeps what it compiled with a function's code, and generalises when that is called in different ways.
     # Code of its own for each keeps functions, and learners, apart.
     inner.__code__ = inner.__code__.replace(co_name=f"inner_{next(_numbers)}")
-    chosen = torch.compile(inner, dynamic=False)
+    chosen, is_new = torch.compile(inner, dynamic=False), True
 
     def call(*arguments: Any) -> Any:
-        nonlocal chosen
+        nonlocal chosen, is_new
         if chosen is inner:
             return inner(*arguments)
         try:
-            return chosen(*arguments)
+            result = chosen(*arguments)
         except Exception as error:
             chosen = inner
             on_failure(error)
             return inner(*arguments)
+        if is_new:
+            is_new = False
+            on_success()
+        return result
 
     return call
 

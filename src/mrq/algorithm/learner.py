@@ -68,7 +68,7 @@ class Learner:
         self.chunk = 1 if self.spec.image else 10
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
         # What one agent computes; `_work` holds the same for all of them.
-        self._functions: dict[str, Callable[..., Any]] = {
+        self.functions: dict[str, Callable[..., Any]] = {
             "embed_targets": partial(updates.embed_targets, dtype=dtype),
             "encoder_gradients": partial(updates.encoder_gradients, bins=self.bins, h=h, dtype=dtype),
             "value_targets": partial(updates.value_targets, h=h, dtype=dtype),
@@ -80,22 +80,22 @@ class Learner:
         # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
         self._one_by_one = self.spec.image or (agents == 1 and device.type == "cuda")
         over_agents = one_by_one if self._one_by_one else side_by_side
-        self._work = {name: over_agents(function) for name, function in self._functions.items()}
+        self._work = {name: over_agents(function) for name, function in self.functions.items()}
         self._policy_outputs = over_agents(partial(updates.policy_outputs, dtype=dtype))  # never compiled: any number
         self.compiled = False
 
-    def compile(self, on_failure: OnFailure) -> None:
+    def compile(self, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> None:
         """From now on, runs the costly parts of an update compiled; uncompiled again where that fails."""
 
         def failed(error: Exception) -> None:
             self.compiled = False
             on_failure(error)
 
-        for name, function in self._functions.items():
+        for name, function in self.functions.items():
             if self._one_by_one:
-                self._work[name] = one_by_one(compiled(function, failed))
+                self._work[name] = one_by_one(compiled(function, failed, on_success))
             else:
-                self._work[name] = compiled(side_by_side(function), failed)
+                self._work[name] = compiled(side_by_side(function), failed, on_success)
         self.compiled = True
 
     @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 
 import torch
 
@@ -9,7 +10,7 @@ from mrq.errors import MRQError
 from mrq.training.population import Population
 from mrq.training.settings import Settings
 
-UPDATES_WORTH_COMPILING = 3_000  # on a CPU: compiling takes a minute and then saves a quarter of each update
+UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then saves a third of each update
 
 
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
@@ -40,4 +41,5 @@ def compile_if_possible(population: Population, say: Callable[[str], None], requ
         if len(reasons) == 1:  # the others will be the same
             say(f"note: compiling failed, so updates run slower ({reasons[0]})")
 
-    population.compile(failed)
+    done = count(1)
+    population.compile(failed, lambda: say(f"compiled part {next(done)} of {len(population.learner.functions)}"))

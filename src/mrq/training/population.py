@@ -85,10 +85,10 @@ class Population:
             if self._on_failure is not None:
                 self._capture(self._on_failure)
 
-    def compile(self, on_failure: OnFailure) -> None:
+    def compile(self, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> None:
         """From now on, runs updates compiled and, on a GPU, captured whole; as they are where that fails."""
         self._on_failure = on_failure
-        self.learner.compile(on_failure)
+        self.learner.compile(on_failure, on_success)
         self._capture(on_failure)
 
     def _capture(self, on_failure: OnFailure) -> None:
