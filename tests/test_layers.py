@@ -6,12 +6,13 @@ from pathlib import Path
 import mrq
 
 SOURCE = Path(mrq.__file__).parent
-NEUTRAL = {"errors", "execution", "hyperparameters", "interface", "version"}
+NEUTRAL = {"errors", "execution", "hyperparameters", "interface", "padding", "version"}
 ALLOWED = {
     "errors": set(),
     "version": set(),
     "interface": {"errors"},
     "execution": set(),
+    "padding": set(),
     "hyperparameters": {"errors"},
     "randomness": set(),
     "algorithm": NEUTRAL,

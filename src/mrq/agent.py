@@ -10,7 +10,6 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
-from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces, try_out
 from mrq.environments.stepping import Environments
@@ -24,7 +23,7 @@ from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
 from mrq.training.run_folder import RunFolder, create_run_folder, identity
-from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, load, make_room, train_runs
+from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, guarded, load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
@@ -52,8 +51,8 @@ class MRQ:
         self._source = env
         self._environment = environment = _make(env)
         self.task = _name(env, environment)
-        guarded = Guarded(environment)
-        self._border = guarded.border
+        environments = guarded([environment], Agent(self.task, self.seed))
+        self._border = environments.environments[0].border
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
             steps=1,
@@ -66,7 +65,7 @@ class MRQ:
         on = chosen_device(device)
         self._population = Population(
             (self.seed,),
-            Environments([guarded], [Agent(self.task, self.seed).name]),
+            environments,
             self._settings.hyperparameters,
             on,
             set_precision(self._settings, on),
@@ -219,7 +218,7 @@ class MRQ:
             raise MRQError(
                 "evaluations need environments of their own: the function must make a new one at every call."
             )
-        environments = Environments([Guarded(e) for e in made], [Agent(self.task, self.seed).name] * count)
+        environments = guarded(made, Agent(self.task, self.seed))
         try_out(environments.environments[0], self.task)
         return environments
 

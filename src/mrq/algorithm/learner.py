@@ -9,7 +9,6 @@ meet nothing but zeros in what is observed, drawn and taken, and so stay zeros: 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +19,10 @@ from mrq.algorithm.actions import evaluation_actions
 from mrq.algorithm.networks import Parameters, initial_encoder, initial_policy, initial_value
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.two_hot import bin_locations
-from mrq.execution import OnFailure, compiled, one_by_one, side_by_side
+from mrq.execution import Function, OnFailure, compiled, one_by_one, side_by_side
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Spec, Windows, common_spec
+from mrq.padding import stack_padded, within
 
 NETWORKS = ("encoder", "value", "policy")
 ENCODER_LOSSES = ("dynamics_loss", "reward_loss", "terminal_loss")
@@ -43,7 +43,7 @@ class Learner:
         initial = [_initial(spec, h, g) for spec, g in zip(specs, generators, strict=True)]
         self._shapes = [{n: {k: t.shape for k, t in p.items()} for n, p in agent.items()} for agent in initial]
         self.networks: dict[str, Parameters] = {
-            network: {name: _stacked([agent[network][name] for agent in initial]).to(device) for name in parameters}
+            network: {name: stack_padded([agent[network][name] for agent in initial]).to(device) for name in parameters}
             for network, parameters in initial[0].items()
         }
         self.targets = {
@@ -68,7 +68,7 @@ class Learner:
         self.chunk = 1 if self.spec.image else 10
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
         # What one agent computes; `_work` holds the same for all of them.
-        self.functions: dict[str, Callable[..., Any]] = {
+        self.functions: dict[str, Function] = {
             "embed_targets": partial(updates.embed_targets, dtype=dtype),
             "encoder_gradients": partial(updates.encoder_gradients, bins=self.bins, h=h, dtype=dtype),
             "value_targets": partial(updates.value_targets, h=h, dtype=dtype),
@@ -79,9 +79,10 @@ class Learner:
         }
         # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
         self._one_by_one = self.spec.image or (agents == 1 and device.type == "cuda")
-        over_agents = one_by_one if self._one_by_one else side_by_side
-        self._work = {name: over_agents(function) for name, function in self.functions.items()}
-        self._policy_outputs = over_agents(partial(updates.policy_outputs, dtype=dtype))  # never compiled: any number
+        self._work = {name: self._over_agents(function) for name, function in self.functions.items()}
+        self._policy_outputs = self._over_agents(
+            partial(updates.policy_outputs, dtype=dtype)
+        )  # for any number of states
         self.compiled = False
 
     def compile(self, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> None:
@@ -91,12 +92,15 @@ class Learner:
             self.compiled = False
             on_failure(error)
 
-        for name, function in self.functions.items():
-            if self._one_by_one:
-                self._work[name] = one_by_one(compiled(function, failed, on_success))
-            else:
-                self._work[name] = compiled(side_by_side(function), failed, on_success)
+        def faster(function: Function) -> Function:
+            return compiled(function, failed, on_success)
+
+        self._work = {name: self._over_agents(function, faster) for name, function in self.functions.items()}
         self.compiled = True
+
+    def _over_agents(self, function: Function, faster: Callable[[Function], Function] = lambda f: f) -> Function:
+        """A function of one agent for all of them; what makes it `faster` sees one agent, or all side by side."""
+        return one_by_one(faster(function)) if self._one_by_one else faster(side_by_side(function))
 
     @torch.no_grad()
     def sync_targets(self, mean_absolute_reward: Tensor) -> None:
@@ -195,7 +199,7 @@ class Learner:
         tensors = {name: getattr(self, name)[agent] for name in ("reward_scale", "target_reward_scale", "metrics")}
         for network in NETWORKS:
             for name, parameter in self.networks[network].items():
-                own: tuple[int | slice, ...] = (agent, *_within(self._shapes[agent][network][name]))
+                own: tuple[int | slice, ...] = (agent, *within(self._shapes[agent][network][name]))
                 moments = self.optimisers[network].state[parameter]
                 tensors |= {
                     f"{network}.{name}": parameter[own],
@@ -231,19 +235,6 @@ def _initial(spec: Spec, h: Hyperparameters, generator: np.random.Generator) -> 
         "value": initial_value(generator, h),
         "policy": initial_policy(generator, spec, h),
     }
-
-
-def _within(shape: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(size) for size in shape)
-
-
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    """On a leading axis, padded with zeros to the largest."""
-    shape = torch.tensor([tensor.shape for tensor in tensors]).amax(0).tolist()
-    stacked = torch.zeros(len(tensors), *shape)
-    for padded, tensor in zip(stacked, tensors, strict=True):
-        padded[_within(tensor.shape)] = tensor
-    return stacked
 
 
 def _adamw(parameters: Parameters, rate: float, weight_decay: float) -> torch.optim.AdamW:

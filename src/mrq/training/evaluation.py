@@ -49,25 +49,24 @@ def evaluate(
     `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise, as
     in the published evaluations, unless `deterministic`. An agent whose environment fails has no episodes.
     """
-    agents, copies = len(seeds), len(environments.names) // len(seeds)
-    places = [(agent, copy) for agent in range(agents) for copy in range(copies)]
-    plans = [list(range(copy, episodes, copies)) for _, copy in places]  # the episodes each environment plays
+    agents, count = len(seeds), len(environments.names)
+    copies = count // agents
+    plans = [list(range(place % copies, episodes, copies)) for place in range(count)]  # the episodes each one plays
     results: list[dict[int, tuple[float, int]]] = [{} for _ in seeds]  # return and length of each episode
-    generators = [np.random.default_rng(0) for _ in places]  # of the episode under way
-    history = np.zeros((len(places), environments.spec.history, *environments.spec.frame_shape), environments.dtype)
-    returns, lengths, over = np.zeros(len(places)), np.zeros(len(places), int), np.zeros(len(places), bool)
+    generators = [np.random.default_rng(0)] * count  # of the episode under way
+    history = np.zeros((count, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
+    returns, lengths = np.zeros(count), np.zeros(count, int)
     playing = np.array([bool(plan) for plan in plans])
     if active is not None:
         playing &= np.repeat(active, copies)
-    over |= playing
+    over = playing.copy()
     while playing.any():
         if interrupted():
             return None
         if over.any():
-            episode_seeds = [0] * len(places)
-            for place in np.flatnonzero(over):
-                agent, _ = places[place]
-                generators[place] = generator(seeds[agent], Stream.EVALUATION, step, plans[place][0])
+            episode_seeds = [0] * count
+            for place in np.flatnonzero(over).tolist():
+                generators[place] = generator(seeds[place // copies], Stream.EVALUATION, step, plans[place][0])
                 episode_seeds[place] = int(generators[place].integers(2**31))
             history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
             returns[over], lengths[over], over = 0, 0, _to_begin_again(environments, playing)
@@ -76,7 +75,7 @@ def evaluate(
         if watch is not None:
             watch()
         grouped = history.reshape(agents, copies, *history.shape[1:])
-        actions = choose_actions(learner, grouped, generators, deterministic).reshape(len(places), -1)
+        actions = choose_actions(learner, grouped, generators, deterministic).reshape(count, -1)
         played = environments.step(playing, actions, step)
         history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
         returns += played.rewards
@@ -84,12 +83,14 @@ def evaluate(
         over = _to_begin_again(environments, playing)
         ended = playing & ~over & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
         for place in np.flatnonzero(ended):
-            agent, _ = places[place]
-            results[agent][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
+            results[place // copies][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
             playing[place] = over[place] = bool(plans[place])
         playing[list(environments.failed)] = over[list(environments.failed)] = False
-    whole = [sorted(result.items()) if len(result) == episodes else [] for result in results]
-    return [Evaluation([r for _, (r, _) in played], [n for _, (_, n) in played]) for played in whole]
+    evaluations = []
+    for result in results:
+        played_episodes = [result[episode] for episode in range(episodes)] if len(result) == episodes else []
+        evaluations.append(Evaluation([r for r, _ in played_episodes], [length for _, length in played_episodes]))
+    return evaluations
 
 
 def _to_begin_again(environments: AnyEnvironments, playing: Array) -> Array:

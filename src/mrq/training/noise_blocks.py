@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mrq.interface import Array, Spec
+from mrq.padding import stack_padded
 from mrq.randomness import Stream, generator
 
 Draw = Callable[[np.random.Generator, Spec], dict[str, Array]]  # a block for one agent
@@ -64,10 +65,5 @@ class NoiseBlocks:
         return {name: self._stacked([agent[name] for agent in agents]) for name in agents[0]}
 
     def _stacked(self, arrays: Sequence[Array]) -> Tensor:
-        """On a leading axis; pinned, so that its way to a GPU holds nothing up."""
-        shape = np.max([array.shape for array in arrays], 0).tolist()
-        dtype = torch.from_numpy(arrays[0][:0]).dtype
-        stacked = torch.zeros(len(arrays), *shape, dtype=dtype, pin_memory=self.device.type == "cuda")
-        for padded, array in zip(stacked.numpy(), arrays, strict=True):
-            padded[tuple(map(slice, array.shape))] = array
-        return stacked
+        """Pinned, so that its way to a GPU holds nothing up."""
+        return stack_padded([torch.from_numpy(array) for array in arrays], pin_memory=self.device.type == "cuda")

@@ -8,10 +8,8 @@ import imageio
 import numpy as np
 
 from mrq.algorithm.learner import Learner
-from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
-from mrq.environments.stepping import Environments
 from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.randomness import Stream, generator
@@ -19,7 +17,7 @@ from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, counters_of
+from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, counters_of, guarded
 
 LONGEST_FILM = 1_000  # frames
 FORMATS = (".mp4", ".gif")
@@ -40,8 +38,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     made = [make_environment(run.task, **options) for _ in range(at_once)]
-    name = Agent(run.task, run.seed).name
-    environments = Environments([Guarded(environment) for environment in made], [name] * len(made))
+    environments = guarded(made, Agent(run.task, run.seed))
     check_spaces(run, describe_spaces(made[0]))
     chosen = chosen_device(device)
     learner = Learner(

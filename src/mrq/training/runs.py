@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mrq.environments.guarded import Guarded
-from mrq.environments.making import make_environment
+from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault, Environments
 from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
@@ -169,6 +169,11 @@ def make_environments(
         return environments
     tasks = [agent.task for agent in agents]
     return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
+
+
+def guarded(environments: Sequence[Environment], agent: Agent) -> Environments:
+    """One agent's environments, in this process."""
+    return Environments([Guarded(environment) for environment in environments], [agent.name] * len(environments))
 
 
 def _evaluation_environments(

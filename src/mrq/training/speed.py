@@ -24,6 +24,8 @@ from mrq.version import __version__
 
 RANDOM_STEPS = 1_000  # enough to sample from
 REPEATS = 100
+# The parts of a step, and what they are called in a table.
+COLUMNS = {"environments": "env", "transfer": "transfer", "encoder": "encoder", "value and policy": "value, policy"}
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,6 @@ def _wait(population: Population) -> None:
 
 def _never() -> bool:
     return False
-
-
-COLUMNS = {"environments": "env", "transfer": "transfer", "encoder": "encoder", "value and policy": "value, policy"}
 
 
 def table(speeds: Sequence[Speed]) -> list[list[str]]:

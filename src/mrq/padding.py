@@ -1,0 +1,19 @@
+"""Tensors of different sizes on one leading agent axis: the smaller ones are padded with zeros."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def within(shape: Sequence[int]) -> tuple[slice, ...]:
+    """What a tensor of this shape takes up of a larger one."""
+    return tuple(slice(size) for size in shape)
+
+
+def stack_padded(tensors: Sequence[Tensor], pin_memory: bool = False) -> Tensor:
+    shape = torch.tensor([tensor.shape for tensor in tensors]).amax(0).tolist()
+    stacked = torch.zeros(len(tensors), *shape, dtype=tensors[0].dtype, pin_memory=pin_memory)
+    for padded, tensor in zip(stacked, tensors, strict=True):
+        padded[within(tensor.shape)] = tensor
+    return stacked
