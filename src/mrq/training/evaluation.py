@@ -82,7 +82,7 @@ def evaluate(
         lengths += playing
         over = _to_begin_again(environments, playing)
         ended = playing & ~over & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
-        for place in np.flatnonzero(ended):
+        for place in np.flatnonzero(ended).tolist():
             results[place // copies][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
             playing[place] = over[place] = bool(plans[place])
         playing[list(environments.failed)] = over[list(environments.failed)] = False
