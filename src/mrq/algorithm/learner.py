@@ -1,4 +1,4 @@
-"""P agents learning at once: parameters, optimisers, target sync, the burst of encoder updates, the RL update.
+"""P agents learning at once: parameters, optimisation, target sync, the burst of encoder updates, the RL update.
 
 What an agent computes is written for one agent, in updates.py; here it is run over a leading agent axis that every
 parameter, window and noise tensor has. Nothing mixes agents: each has a gradient of its own.
@@ -18,6 +18,7 @@ from mrq.algorithm import updates
 from mrq.algorithm.actions import evaluation_actions
 from mrq.algorithm.networks import Parameters, initial_encoder, initial_policy, initial_value
 from mrq.algorithm.noise import Noise
+from mrq.algorithm.optimiser import descend, initial_moments
 from mrq.algorithm.two_hot import bin_locations
 from mrq.execution import Function, OnFailure, compiled, one_by_one, side_by_side
 from mrq.hyperparameters import Hyperparameters
@@ -55,8 +56,9 @@ class Learner:
             "value": h.value_learning_rate,
             "policy": h.policy_learning_rate,
         }
-        self.optimisers = {
-            network: _adamw(self.networks[network], rates[network], h.weight_decay) for network in NETWORKS
+        self.moments = {network: initial_moments(parameters) for network, parameters in self.networks.items()}
+        self._descents: dict[str, Function] = {
+            network: partial(descend, rate=rates[network], weight_decay=h.weight_decay) for network in NETWORKS
         }
         self.reward_scale = torch.ones(agents, device=device)
         self.target_reward_scale = torch.ones(agents, device=device)
@@ -96,6 +98,8 @@ class Learner:
             return compiled(function, failed, on_success)
 
         self._work = {name: self._over_agents(function, faster) for name, function in self.functions.items()}
+        if self.device.type == "cuda":  # on a CPU that gains nothing
+            self._descents = {network: compiled(descent, failed) for network, descent in self._descents.items()}
         self.compiled = True
 
     def _over_agents(self, function: Function, faster: Callable[[Function], Function] = lambda f: f) -> Function:
@@ -191,8 +195,8 @@ class Learner:
                 count.copy_(tensors[f"steps.{network}"])
 
     def _step_counts(self, network: str) -> list[Tensor]:
-        """The optimiser's own count of its steps, one a parameter and all the same."""
-        return [moments["step"] for moments in self.optimisers[network].state.values()]
+        """One a parameter, and all the same."""
+        return list(self.moments[network].steps.values())
 
     def _own(self, agent: int) -> dict[str, Tensor]:
         """Every tensor of one agent that outlives an update, by name, without what pads it."""
@@ -200,12 +204,11 @@ class Learner:
         for network in NETWORKS:
             for name, parameter in self.networks[network].items():
                 own: tuple[int | slice, ...] = (agent, *within(self._shapes[agent][network][name]))
-                moments = self.optimisers[network].state[parameter]
                 tensors |= {
                     f"{network}.{name}": parameter[own],
                     f"target.{network}.{name}": self.targets[network][name][own],
-                    f"mean.{network}.{name}": moments["exp_avg"][own],
-                    f"square.{network}.{name}": moments["exp_avg_sq"][own],
+                    f"mean.{network}.{name}": self.moments[network].means[name][own],
+                    f"square.{network}.{name}": self.moments[network].squares[name][own],
                 }
         return tensors
 
@@ -214,9 +217,7 @@ class Learner:
         return self.metrics[:, METRICS.index(first) : METRICS.index(last) + 1]
 
     def _descend(self, network: str, gradients: Parameters) -> None:
-        for name, parameter in self.networks[network].items():
-            parameter.grad = gradients[name]
-        self.optimisers[network].step()
+        self._descents[network](self.networks[network], gradients, self.moments[network])
 
     def _beside(self) -> torch.cuda.StreamContext:
         """On a GPU, what is done inside may run beside what follows, until the next `_join`."""
@@ -235,18 +236,3 @@ def _initial(spec: Spec, h: Hyperparameters, generator: np.random.Generator) -> 
         "value": initial_value(generator, h),
         "policy": initial_policy(generator, spec, h),
     }
-
-
-def _adamw(parameters: Parameters, rate: float, weight_decay: float) -> torch.optim.AdamW:
-    """With its moments in place from the start, so that they can be saved and loaded at any time."""
-    on_gpu = all(parameter.is_cuda for parameter in parameters.values())
-    optimiser = torch.optim.AdamW(
-        parameters.values(), lr=rate, weight_decay=weight_decay, fused=True, capturable=on_gpu
-    )
-    for parameter in parameters.values():
-        optimiser.state[parameter] = {
-            "step": torch.zeros((), device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter),
-            "exp_avg_sq": torch.zeros_like(parameter),
-        }
-    return optimiser
