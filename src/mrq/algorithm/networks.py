@@ -23,6 +23,7 @@ from mrq.interface import Spec
 Parameters = dict[str, Tensor]
 
 CRITICS = 2
+VALUE_HEAD = "linear3"  # the layer that gives a critic's value
 CHANNELS = 32
 STRIDES = (2, 2, 2, 1)
 FLATTENED = CHANNELS * 7 * 7  # what four convolutions leave of 84 x 84
@@ -109,7 +110,7 @@ def values(value: Parameters, zsa: Tensor) -> Tensor:
         x = zsa
         for index in range(3):
             x = normed(_layer(parameters, f"linear{index}", x), F.elu)
-        return _layer(parameters, "linear3", x).squeeze(-1)
+        return _layer(parameters, VALUE_HEAD, x).squeeze(-1)
 
     return torch.vmap(critic)(value)
 

@@ -1,0 +1,21 @@
+"""What one agent computes, in lower precision."""
+
+import numpy as np
+import torch
+
+from mrq.algorithm.networks import initial_value
+from mrq.algorithm.updates import value_gradients
+
+
+def test_bf16_rounds_gradients_a_little_and_values_not_to_halves(small):
+    value = initial_value(np.random.default_rng(0), small)
+    value["linear3.bias"] += 100.3
+    g = torch.Generator().manual_seed(0)
+    zsa, target = torch.randn(16, small.state_action_embedding, generator=g), 100 + torch.randn(16, generator=g)
+    full, errors, _ = value_gradients(value, zsa, target, small, torch.float32)
+    rounded, rounded_errors, _ = value_gradients(value, zsa, target, small, torch.bfloat16)
+    assert 0 < (errors - rounded_errors).abs().max() < 0.05  # a value of 100 in bf16 is off by up to 0.25
+    for name, gradient in full.items():
+        assert rounded[name].dtype == torch.float32
+        off = (rounded[name] - gradient).norm() / gradient.norm()
+        assert (0 < off < 0.05) or (name == "linear3.bias" and off == 0), name
