@@ -22,6 +22,13 @@ def full_precision():
     torch.backends.cudnn.allow_tf32 = False
 
 
+@pytest.fixture
+def uncompiled():
+    """Captures what is run as it is written; compiling it takes most of a minute, and is tried once a kind."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def failed(error) -> None:
     raise AssertionError("compiling or capturing failed") from error
 
@@ -32,8 +39,16 @@ def captured(agents):
 
 
 @KINDS
-@pytest.mark.parametrize("overlap", [False, True])
-def test_captured_is_eager(make, steps, overlap, small, full_precision):
+def test_compiled_and_captured_is_eager(make, steps, small, full_precision):
+    compare_with_eager(make, steps, small, overlap=True)
+
+
+@KINDS
+def test_captured_without_overlap_is_eager(make, steps, small, full_precision, uncompiled):
+    compare_with_eager(make, steps, small, overlap=False)
+
+
+def compare_with_eager(make, steps, small, overlap):
     eager, fast = (population(make, (3, 4), small, device=GPU, overlap=overlap) for _ in range(2))
     for agents in (eager, captured(fast)):
         advance(agents, steps)
@@ -43,7 +58,7 @@ def test_captured_is_eager(make, steps, overlap, small, full_precision):
 
 
 @FLEETS
-def test_each_agent_of_a_captured_fleet_equals_its_task_alone(makes, small, full_precision):
+def test_each_agent_of_a_captured_fleet_equals_its_task_alone(makes, small, full_precision, uncompiled):
     together = captured(fleet(makes, tuple(range(len(makes))), small, device=GPU))
     advance(together, 80)
     for agent, make in enumerate(makes):
@@ -52,7 +67,7 @@ def test_each_agent_of_a_captured_fleet_equals_its_task_alone(makes, small, full
         assert_alike(together.state_of(agent), alone.state_of(0))
 
 
-def test_gpu_and_cpu_agree(small, full_precision):
+def test_gpu_and_cpu_agree(small, full_precision, uncompiled):
     here, there = (
         population(lambda: gym.make("Pendulum-v1"), (0,), small, device=d) for d in (torch.device("cpu"), GPU)
     )
@@ -61,7 +76,7 @@ def test_gpu_and_cpu_agree(small, full_precision):
     assert_alike(there.state_of(0), here.state_of(0))
 
 
-def test_a_captured_agent_learns_on_after_its_replay_grew_and_after_being_loaded(small, full_precision):
+def test_a_captured_agent_learns_on_after_its_replay_grew_and_after_being_loaded(small, full_precision, uncompiled):
     def make():
         return gym.make("Pendulum-v1")
 
@@ -77,7 +92,9 @@ def test_a_captured_agent_learns_on_after_its_replay_grew_and_after_being_loaded
     assert_alike(loaded.state_of(0), plain.state_of(0))
 
 
-def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(small, full_precision, monkeypatch):
+def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(
+    small, full_precision, uncompiled, monkeypatch
+):
     on_device = captured(population(Pixels, (0, 1), small, device=GPU))
     free = torch.cuda.mem_get_info()[0]
     monkeypatch.setattr(buffer, "available_memory", lambda device: 1_000)
