@@ -19,6 +19,7 @@ ALLOWED = {
     "replay": NEUTRAL,
     "environments": NEUTRAL,
     "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments"},
+    "report": NEUTRAL | {"environments"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
     "cli": NEUTRAL | {"training"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},

@@ -15,7 +15,7 @@ from mrq.environments.probing import describe_spaces, try_out
 from mrq.environments.stepping import Environments
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Array
+from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
@@ -23,7 +23,7 @@ from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
 from mrq.training.run_folder import RunFolder, create_run_folder, identity
-from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, guarded, load, make_room, train_runs
+from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, guarded, load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
@@ -64,7 +64,7 @@ class MRQ:
         )
         on = chosen_device(device)
         self._population = Population(
-            (self.seed,),
+            [Agent(self.task, self.seed)],
             environments,
             self._settings.hyperparameters,
             on,
@@ -171,6 +171,7 @@ class MRQ:
         )
         check_spaces(run, describe_spaces(agent._environment))
         agent.task, agent._folder = run.task, run.path
+        agent._population.agents = [Agent(run.task, run.seed)]
         if env is None:
             agent._source = run.task
         load(agent._population, 0, run, print)
@@ -183,12 +184,12 @@ class MRQ:
             self._folder = path
             return run
         run = self._open(path)
-        run.extend(settings.steps)
+        run.extend(settings.total_steps)
         run.rewind(self._population.evaluated_at)
         return run
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
-        steps = max(settings.steps, self.num_timesteps)
+        steps = max(settings.total_steps, self.num_timesteps)
         compiled = self._population.learner.compiled
         return create_run_folder(
             path, self.task, self.seed, replace(settings, steps=steps), compiled, describe_spaces(self._environment)

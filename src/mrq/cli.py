@@ -152,7 +152,7 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
             say(f"learning curve  {folder / 'learning_curve.png'}")
         if video is not None:
             say(f"video           {video}")
-        more = "" if run.unfinished else f" --steps {2 * run.settings.steps}"
+        more = "" if run.unfinished else f" --steps {2 * run.settings.total_steps}"
         say(f"go on           {resume_command([run])}{more}")
 
 

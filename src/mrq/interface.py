@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
+class Agent(NamedTuple):
+    """Who trains: the task as a user names it, and the seed that all of its randomness comes from."""
+
+    task: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.task} (seed {self.seed})"
+
+
 @dataclass(frozen=True)
 class Spec:
     """What a task looks like to the networks."""

@@ -6,21 +6,12 @@ import numpy as np
 import pytest
 from dm_env import StepType
 
-from mrq import MRQError
 from mrq.environments.making import make_environment
 from mrq.environments.spaces import Border
 
 RESTARTED = ["cheetah-run", "dog-run", "humanoid-run", "quadruped-fetch", "manipulator-bring_ball", "finger-turn_hard"]
 RESTARTED += ["fish-swim", "hopper-stand", "point_mass-hard", "reacher-hard", "stacker-stack_2", "swimmer-swimmer6"]
 RESTARTED += ["acrobot-swingup", "humanoid_CMU-run", "walker-walk"]
-
-
-@pytest.fixture
-def renderer():
-    try:
-        make_environment("dmc/cartpole-swingup", render_mode="rgb_array").close()
-    except MRQError as error:
-        pytest.skip(f"no renderer: {error}")
 
 
 def raw(domain, task, seed):

@@ -3,13 +3,18 @@ import numpy as np
 import torch
 
 from mrq.algorithm.learner import Learner
+from mrq.environments import tasks
 from mrq.environments.guarded import Guarded
 from mrq.environments.stepping import Environments
-from mrq.interface import Spec
+from mrq.interface import Agent, Spec
 from mrq.training.evaluation import evaluate
 from tests.environments_for_tests import Broken, Counting
 
 CPU = torch.device("cpu")
+
+
+def agents(*seeds, task="task"):
+    return [Agent(task, seed) for seed in seeds]
 
 
 def environments(make, count):
@@ -23,7 +28,7 @@ def learner_for(some, small, seeds):
 def test_returns_and_lengths_by_arithmetic(small):
     both = environments(lambda: Counting(lengths=(3, 5)), 2)
     both.environments[1].environment.lengths = (4,)
-    results = evaluate(learner_for(both, small, (0, 1)), both, (0, 1), step=0, episodes=3)
+    results = evaluate(learner_for(both, small, (0, 1)), both, agents(0, 1), step=0, episodes=3)
     assert results[0].lengths == [3, 5, 3]
     assert results[0].returns == [0 + 1 + 2, 100 + 101 + 102 + 103 + 104, 200 + 201 + 202]
     assert results[1].lengths == [4, 4, 4]
@@ -33,25 +38,25 @@ def test_returns_and_lengths_by_arithmetic(small):
 
 def test_an_agent_is_evaluated_among_others_as_alone_and_each_episode_differs(small):
     together = environments(lambda: gym.make("CartPole-v1"), 3)
-    results = evaluate(learner_for(together, small, (5, 6, 7)), together, (5, 6, 7), step=10, episodes=4)
+    results = evaluate(learner_for(together, small, (5, 6, 7)), together, agents(5, 6, 7), step=10, episodes=4)
     for agent, seed in enumerate((5, 6, 7)):
         alone = environments(lambda: gym.make("CartPole-v1"), 1)
-        own = evaluate(learner_for(alone, small, (seed,)), alone, (seed,), step=10, episodes=4)
+        own = evaluate(learner_for(alone, small, (seed,)), alone, agents(seed), step=10, episodes=4)
         assert own[0] == results[agent]
     pendulum = environments(lambda: gym.make("Pendulum-v1"), 2)
     learner = learner_for(pendulum, small, (0, 0))
-    first, second = evaluate(learner, pendulum, (0, 1), step=10, episodes=3)
+    first, second = evaluate(learner, pendulum, agents(0, 1), step=10, episodes=3)
     assert len({*first.returns, *second.returns}) == 6, "every episode starts elsewhere"
-    assert evaluate(learner, pendulum, (0, 1), step=10, episodes=3) == [first, second]
-    assert evaluate(learner, pendulum, (0, 1), step=20, episodes=3) != [first, second]
+    assert evaluate(learner, pendulum, agents(0, 1), step=10, episodes=3) == [first, second]
+    assert evaluate(learner, pendulum, agents(0, 1), step=20, episodes=3) != [first, second]
 
 
 def test_episodes_are_the_same_however_many_are_played_at_once(small):
     one, three = (environments(lambda: gym.make("CartPole-v1"), 2 * copies) for copies in (1, 3))
     learner = learner_for(one, small, (5, 6))
-    alone = evaluate(learner, one, (5, 6), step=10, episodes=7)
-    assert evaluate(learner, three, (5, 6), step=10, episodes=7) == alone
-    assert evaluate(learner, three, (5, 6), step=10, episodes=3)[0].returns == alone[0].returns[:3]
+    alone = evaluate(learner, one, agents(5, 6), step=10, episodes=7)
+    assert evaluate(learner, three, agents(5, 6), step=10, episodes=7) == alone
+    assert evaluate(learner, three, agents(5, 6), step=10, episodes=3)[0].returns == alone[0].returns[:3]
 
 
 def test_agents_left_behind_are_not_evaluated_and_a_fault_is_the_agents_own(small):
@@ -60,7 +65,7 @@ def test_agents_left_behind_are_not_evaluated_and_a_fault_is_the_agents_own(smal
     for guarded in some.environments:
         guarded.environment.lengths = (40,)
     learner = learner_for(some, small, (0, 1, 2))
-    results = evaluate(learner, some, (0, 1, 2), step=0, episodes=2, active=np.array([True, True, False]))
+    results = evaluate(learner, some, agents(0, 1, 2), step=0, episodes=2, active=np.array([True, True, False]))
     assert [len(result.returns) for result in results] == [2, 0, 0]
     assert list(some.failed) == [3]
 
@@ -83,11 +88,41 @@ def test_frames_are_stacked_as_in_training(small):
 
     one = environments(Numbered, 1)
     recorder = Recorder([Spec((1, 84, 84), 4, 1, False)], small, [np.random.default_rng(0)], CPU)
-    evaluate(recorder, one, (0,), step=0, episodes=2)
+    evaluate(recorder, one, agents(0), step=0, episodes=2)
     assert seen[:5] == [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]]
     assert seen[5:7] == [[10, 10, 10, 10], [10, 10, 10, 11]]
 
 
 def test_an_interruption_ends_it_without_a_result(small):
     one = environments(Counting, 1)
-    assert evaluate(learner_for(one, small, (0,)), one, (0,), 0, 5, interrupted=lambda: True) is None
+    assert evaluate(learner_for(one, small, (0,)), one, agents(0), 0, 5, interrupted=lambda: True) is None
+
+
+def test_atari_is_evaluated_with_a_random_action_now_and_then(small, monkeypatch):
+    assert tasks.protocol_of("atari/Pong").random_action == 0.001
+    assert tasks.protocol_of("dmc/walker-walk").random_action == 0
+    monkeypatch.setitem(tasks.PROTOCOLS, "atari", tasks.Protocol(1, 1, random_action=0.25))
+    taken = []
+
+    class Choosing(Counting):
+        def __init__(self):
+            super().__init__(lengths=(400,))
+            self.action_space = gym.spaces.Discrete(5)
+
+        def step(self, action):
+            taken.append(int(action))
+            return super().step(action)
+
+    one = environments(Choosing, 1)
+    learner = learner_for(one, small, (0,))
+    learner.networks["policy"]["linear2.bias"][0, 3] = 1_000  # always the same choice
+    evaluate(learner, one, agents(0), step=0, episodes=1)
+    assert set(taken) == {3}
+    taken.clear()
+    evaluate(learner, one, agents(0, task="atari/Choosing"), step=0, episodes=1)
+    others = 1 - taken.count(3) / len(taken)
+    assert 0.13 < others < 0.27  # a fifth of a quarter's random choices are the policy's own: 0.2, standard error 0.02
+    assert set(taken) == {0, 1, 2, 3, 4}
+    taken.clear()
+    evaluate(learner, one, agents(0, task="atari/Choosing"), step=0, episodes=1, deterministic=True)
+    assert set(taken) == {3}

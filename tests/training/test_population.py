@@ -12,7 +12,7 @@ from mrq.algorithm.learner import Learner
 from mrq.environments.guarded import Guarded
 from mrq.environments.stepping import Environments
 from mrq.environments.workers import Workers
-from mrq.interface import Spec
+from mrq.interface import Agent, Spec
 from mrq.training.evaluation import evaluate
 from mrq.training.population import LossFault, Population
 from tests.environments_for_tests import Broken, Counting, Pixels
@@ -29,8 +29,9 @@ def population(make, seeds, h, steps=200, device=CPU, **options):
 
 
 def fleet(makes, seeds, h, steps=200, device=CPU, **options):
-    names = [f"task (seed {seed})" for seed in seeds]
-    made = Population(seeds, Environments([Guarded(make()) for make in makes], names), h, device, **options)
+    agents = [Agent("task", seed) for seed in seeds]
+    environments = Environments([Guarded(make()) for make in makes], [agent.name for agent in agents])
+    made = Population(agents, environments, h, device, **options)
     made.make_room(steps)
     return made
 
@@ -182,7 +183,7 @@ def in_one_process(tasks, copies=1):
 
 def test_a_death_in_a_shared_process_costs_the_others_nothing(small):
     with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"])) as workers:
-        agents, told = Population((0, 1), workers, small, CPU), []
+        agents, told = Population([Agent("task", 0), Agent("task", 1)], workers, small, CPU), []
         agents.make_room(200)
         agents.on_fault = lambda agent, fault: told.append((agent, str(fault)))
         advance(agents, 75)
@@ -196,12 +197,14 @@ def test_a_death_in_a_shared_process_costs_the_others_nothing(small):
 def test_a_death_in_evaluation_costs_the_others_nothing(small):
     with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"], copies=2)) as workers:
         learner = Learner(workers.specs[::2], small, [np.random.default_rng(seed) for seed in (0, 1)], CPU)
-        broken, healthy = evaluate(learner, workers, (0, 1), step=0, episodes=2)
+        broken, healthy = evaluate(learner, workers, [Agent("task", 0), Agent("task", 1)], step=0, episodes=2)
         assert broken.returns == []
         assert healthy.lengths == [200, 200]
     own = Environments([Guarded(gym.make("Pendulum-v1"))], ["task"])
     alone = Learner(own.specs, small, [np.random.default_rng(1)], CPU)
-    assert evaluate(alone, own, (1,), step=0, episodes=2)[0].returns == pytest.approx(healthy.returns, rel=1e-3)
+    assert evaluate(alone, own, [Agent("task", 1)], step=0, episodes=2)[0].returns == pytest.approx(
+        healthy.returns, rel=1e-3
+    )
 
 
 def test_the_schedule(small):

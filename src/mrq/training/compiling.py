@@ -16,7 +16,7 @@ UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then s
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
     if settings.compile != "auto":
         return settings.compile == "on"
-    updates = settings.steps - settings.hyperparameters.random_steps
+    updates = settings.total_steps - settings.hyperparameters.random_steps
     return updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1)
 
 

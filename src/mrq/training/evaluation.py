@@ -8,8 +8,9 @@ import torch
 
 from mrq.algorithm.learner import Learner
 from mrq.algorithm.noise import gumbel
+from mrq.environments.tasks import protocol_of
 from mrq.environments.workers import AnyEnvironments
-from mrq.interface import Array
+from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 
 LONGEST_EPISODE = 30_000  # steps, for environments that never end one; the longest of the paper's take 27,000
@@ -36,7 +37,7 @@ class Evaluation:
 def evaluate(
     learner: Learner,
     environments: AnyEnvironments,  # the same number for each agent, an agent's side by side
-    seeds: Sequence[int],
+    agents: Sequence[Agent],
     step: int,
     episodes: int,
     deterministic: bool = False,
@@ -49,13 +50,14 @@ def evaluate(
     `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise, as
     in the published evaluations, unless `deterministic`. An agent whose environment fails has no episodes.
     """
-    agents, count = len(seeds), len(environments.names)
-    copies = count // agents
+    count = len(environments.names)
+    copies = count // len(agents)
     plans = [list(range(place % copies, episodes, copies)) for place in range(count)]  # the episodes each one plays
-    results: list[dict[int, tuple[float, int]]] = [{} for _ in seeds]  # return and length of each episode
+    results: list[dict[int, tuple[float, int]]] = [{} for _ in agents]  # return and length of each episode
     generators = [np.random.default_rng(0)] * count  # of the episode under way
     history = np.zeros((count, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
     returns, lengths = np.zeros(count), np.zeros(count, int)
+    chances = np.repeat([0.0 if deterministic else protocol_of(agent.task).random_action for agent in agents], copies)
     playing = np.array([bool(plan) for plan in plans])
     if active is not None:
         playing &= np.repeat(active, copies)
@@ -66,7 +68,7 @@ def evaluate(
         if over.any():
             episode_seeds = [0] * count
             for place in np.flatnonzero(over).tolist():
-                generators[place] = generator(seeds[place // copies], Stream.EVALUATION, step, plans[place][0])
+                generators[place] = generator(agents[place // copies].seed, Stream.EVALUATION, step, plans[place][0])
                 episode_seeds[place] = int(generators[place].integers(2**31))
             history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
             returns[over], lengths[over], over = 0, 0, _to_begin_again(environments, playing)
@@ -74,8 +76,12 @@ def evaluate(
                 continue
         if watch is not None:
             watch()
-        grouped = history.reshape(agents, copies, *history.shape[1:])
+        grouped = history.reshape(len(agents), copies, *history.shape[1:])
         actions = choose_actions(learner, grouped, generators, deterministic).reshape(count, -1)
+        for place in np.flatnonzero(playing & (chances > 0)).tolist():
+            if generators[place].random() < chances[place]:
+                choice = generators[place].integers(environments.specs[place].action_size)
+                actions[place] = np.arange(actions.shape[1]) == choice
         played = environments.step(playing, actions, step)
         history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
         returns += played.rewards

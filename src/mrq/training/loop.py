@@ -27,7 +27,7 @@ def train(
     interrupted: Interruption,
     on_step: Callable[[], bool | None] | None = None,  # returns False to stop
 ) -> None:
-    """Trains until `settings.steps`, or until stopped; either way the runs end with a checkpoint.
+    """Trains until `settings.total_steps`, or until stopped; either way the runs end with a checkpoint.
 
     An agent that cannot go on is left behind, with a checkpoint if what it learned is sound; if it is the only one, its
     fault is raised.
@@ -49,7 +49,7 @@ def train(
         population.update(interrupted)  # first, since a resumed run may owe some
         if evaluation_environments is not None and _evaluation_due(population, settings):
             _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
-        if interrupted() or population.steps >= settings.steps:
+        if interrupted() or population.steps >= settings.total_steps:
             break
         if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
             save(population, runs)
@@ -82,7 +82,7 @@ def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
     # Deviation: also at the end, so that the last row is the trained agent's.
-    due = population.steps % settings.evaluate_every == 0 or population.steps == settings.steps
+    due = population.steps % settings.evaluation_period == 0 or population.steps == settings.total_steps
     return due and population.evaluated_at != population.steps
 
 
@@ -99,7 +99,7 @@ def _evaluate(
     evaluations = evaluate(
         population.learner,
         environments,
-        population.seeds,
+        population.agents,
         population.steps,
         settings.evaluation_episodes,
         active=population.active,
@@ -113,8 +113,8 @@ def _evaluate(
     population.evaluated_at = population.steps
     texts: dict[str, list[str]] = {}  # by task
     for agent in np.flatnonzero(population.active).tolist():
-        evaluation, (task, _, seed) = evaluations[agent], population.environments.names[agent].rpartition(" (")
-        texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} ({seed}")
+        evaluation, (task, seed) = evaluations[agent], population.agents[agent]
+        texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} (seed {seed})")
         if runs:
             runs[agent].record_evaluation(population.steps, evaluation)
     known = population.updates > 0 and progress.steps_per_second > 0

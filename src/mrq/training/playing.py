@@ -11,13 +11,13 @@ from mrq.algorithm.learner import Learner
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.errors import MRQError
-from mrq.interface import Array
+from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import EVALUATED_AT_ONCE, Agent, check_spaces, counters_of, guarded
+from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, counters_of, guarded
 
 LONGEST_FILM = 1_000  # frames
 FORMATS = (".mp4", ".gif")
@@ -38,7 +38,8 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     made = [make_environment(run.task, **options) for _ in range(at_once)]
-    environments = guarded(made, Agent(run.task, run.seed))
+    agent = Agent(run.task, run.seed)
+    environments = guarded(made, agent)
     check_spaces(run, describe_spaces(made[0]))
     chosen = chosen_device(device)
     learner = Learner(
@@ -54,7 +55,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         evaluations = evaluate(
             learner,
             environments,
-            (run.seed,),
+            [agent],
             step_of(checkpoint),
             episodes,
             deterministic,

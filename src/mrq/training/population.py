@@ -19,7 +19,7 @@ from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
 from mrq.execution import Captured, OnFailure
 from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Array
+from mrq.interface import Agent, Array
 from mrq.randomness import Stream, environment_seed, generator
 from mrq.replay.buffer import Replay, slots_needed
 from mrq.training.noise_blocks import Draw, NoiseBlocks
@@ -34,7 +34,7 @@ class LossFault(MRQError):
 class Population:
     def __init__(
         self,
-        seeds: Sequence[int],
+        agents: Sequence[Agent],
         environments: AnyEnvironments,
         hyperparameters: Hyperparameters,
         device: torch.device,
@@ -42,7 +42,8 @@ class Population:
         overlap: bool = False,
     ) -> None:
         specs, h, period = environments.specs, hyperparameters, hyperparameters.target_period
-        self.seeds, self.environments, self.hyperparameters, self.device = seeds, environments, h, device
+        self.agents, self.environments, self.hyperparameters, self.device = agents, environments, h, device
+        seeds = [agent.seed for agent in agents]
         # Deviation: with `overlap` an action is chosen before the update that the step before it calls for rather than
         # after it, so that the environments step while the device updates.
         self.overlap = overlap
@@ -245,7 +246,7 @@ class Population:
 
     def _bring_back(self, agent: int) -> bool:
         """Plays an environment's episode again up to here; False where that does not lead to the same observation."""
-        seed = environment_seed(self.seeds[agent], int(self.episodes[agent]) - 1)
+        seed = environment_seed(self.agents[agent].seed, int(self.episodes[agent]) - 1)
         actions = self.replay.episode_actions(agent)
         frame = None if actions is None else self.environments.replay_episode(agent, seed, actions)
         return frame is not None and np.array_equal(frame, self.replay.present_frame(agent))
@@ -253,7 +254,7 @@ class Population:
     def _recover(self, again: Callable[[Array], None]) -> None:
         """Where environments lost their process by another's fault, brings them back and has them try `again`."""
         while self.environments.restarted:
-            agents = np.zeros(len(self.seeds), bool)
+            agents = np.zeros(len(self.agents), bool)
             agents[list(self.environments.restarted)] = True
             self.environments.restarted.clear()
             for agent in np.flatnonzero(agents & ~self.over).tolist():
@@ -297,7 +298,8 @@ class Population:
             self.drop(agent, EnvironmentFault(sentence))
 
     def _begin_episodes(self) -> None:
-        seeds = [environment_seed(seed, int(episode)) for seed, episode in zip(self.seeds, self.episodes, strict=True)]
+        begun = zip(self.agents, self.episodes.tolist(), strict=True)
+        seeds = [environment_seed(agent.seed, episodes) for agent, episodes in begun]
         frames = self.environments.reset(self.over, seeds, self.steps)
 
         def again(agents: Array) -> None:

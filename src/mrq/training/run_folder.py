@@ -77,7 +77,7 @@ class RunFolder:
     def unfinished(self) -> bool:
         """Whether there are steps left of those asked for."""
         latest = latest_checkpoint(self.checkpoints)
-        return latest is None or step_of(latest) < self.settings.steps
+        return latest is None or step_of(latest) < self.settings.total_steps
 
     def extend(self, steps: int) -> None:
         """Asks for another number of steps from now on."""

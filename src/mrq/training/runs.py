@@ -18,6 +18,7 @@ from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault, Environments
 from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
+from mrq.interface import Agent
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
 from mrq.training.compiling import compile_if_possible, worth_compiling
@@ -33,15 +34,6 @@ Say = Callable[[str], None]
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
-class Agent(NamedTuple):
-    task: str
-    seed: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.task} (seed {self.seed})"
-
-
 class Outcome(NamedTuple):
     runs: list[RunFolder]
     failed: list[RunFolder]  # those of them that broke off
@@ -54,6 +46,7 @@ def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
     if len(set(tasks)) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
+    settings = settings.completed(tasks)
     agents = [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
     paths = [run_path(root, *agent) for agent in agents]
     for path in paths:
@@ -84,7 +77,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
         run.lock()
         counters = counters_of(run, latest_checkpoint(run.checkpoints))
         done = counters.get("steps", 0)
-        if done >= (steps or run.settings.steps):
+        if done >= (steps or run.settings.total_steps):
             raise MRQError(
                 f"the run in {run.path} has finished its {done:,} steps; go on with more, such as --steps {2 * done}."
             )
@@ -126,9 +119,9 @@ def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) 
         for agent, run in enumerate(runs):
             load(population, agent, run, say)
         for run in runs:
-            run.extend(settings.steps)
+            run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
-        say(f"going on at step {population.steps:,} of {settings.steps:,}")
+        say(f"going on at step {population.steps:,} of {settings.total_steps:,}")
         return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say)
 
 
@@ -140,9 +133,7 @@ def make_population(
     dtype = set_precision(settings, device)
     environments = make_environments(agents, probes, settings)
     try:
-        population = Population(
-            [agent.seed for agent in agents], environments, h, device, dtype, overlaps(settings, device)
-        )
+        population = Population(agents, environments, h, device, dtype, overlaps(settings, device))
         make_room(population, settings, say)
         if compiled:
             compile_if_possible(population, say, required=settings.compile == "on")
@@ -179,7 +170,7 @@ def guarded(environments: Sequence[Environment], agent: Agent) -> Environments:
 def _evaluation_environments(
     agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings
 ) -> AnyEnvironments | None:
-    if not settings.evaluate_every:
+    if not settings.evaluation_period:
         return None
     return make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
 
@@ -211,10 +202,10 @@ def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:
 def make_room(population: Population, settings: Settings, say: Say) -> None:
     """Says what the replay will take, or refuses, and then takes it."""
     h = settings.hyperparameters
-    slots = slots_needed(settings.steps, h)
-    say(reserve(len(population.seeds), population.environments.spec, slots, population.device))
-    population.make_room(settings.steps)
-    if settings.steps <= h.random_steps:
+    slots = slots_needed(settings.total_steps, h)
+    say(reserve(len(population.agents), population.environments.spec, slots, population.device))
+    population.make_room(settings.total_steps)
+    if settings.total_steps <= h.random_steps:
         say(f"note: the first {h.random_steps:,} steps are random, so nothing will be learned")
 
 
@@ -244,14 +235,14 @@ def train_runs(
     """The loop with its bar and its signals, and what must be put away afterwards."""
     period = settings.hyperparameters.target_period
     with (
-        ProgressBar(_label(population), population.steps, settings.steps, period, shown) as progress,
+        ProgressBar(_label(population), population.steps, settings.total_steps, period, shown) as progress,
         Interruption() as interrupted,
     ):
         try:
             train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
         except EnvironmentFault as fault:
             # The environments are no longer where the replay believes them, but they may be called again.
-            for agent in range(len(population.seeds)):
+            for agent in range(len(population.agents)):
                 population.begin_anew(agent)
             population.environments.failed.clear()
             if not runs:

@@ -1,8 +1,10 @@
 """What a run is asked to do, and the one place where that is checked."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from mrq.environments.tasks import PROTOCOLS, protocol_of, suite_of
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
@@ -16,10 +18,10 @@ CHOICES = {"compile": get_args(Switch), "precision": get_args(Precision), "overl
 class Settings:
     """How long to train, where, and what to record."""
 
-    steps: int = 1_000_000
-    """Environment steps (agent decisions) to train for."""
-    evaluate_every: int = 5_000
-    """Steps between evaluations; 0 for none."""
+    steps: int | None = None
+    """Environment steps (agent decisions) to train for; by default the suite's, which `mrq tasks` shows."""
+    evaluate_every: int | None = None
+    """Steps between evaluations; 0 for none; by default the suite's."""
     evaluation_episodes: int = 10
     """Episodes in an evaluation."""
     checkpoint_minutes: float = 5.0
@@ -39,9 +41,9 @@ class Settings:
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
     def __post_init__(self) -> None:
-        if not 0 < self.steps <= MOST_STEPS:
+        if self.steps is not None and not 0 < self.steps <= MOST_STEPS:
             raise MRQError(f"--steps is {self.steps:,}; it must be between 1 and {MOST_STEPS:,}.")
-        if self.evaluate_every < 0:
+        if self.evaluate_every is not None and self.evaluate_every < 0:
             raise MRQError(f"--evaluate-every is {self.evaluate_every:,}; it must be 0 (never) or more.")
         if self.evaluation_episodes < 1:
             raise MRQError(f"--evaluation-episodes is {self.evaluation_episodes}; it must be 1 or more.")
@@ -54,6 +56,28 @@ class Settings:
             raise MRQError(f"--workers is {self.workers}; it must be 0 (none) or more.")
         if not 0 < self.environment_timeout < float("inf"):
             raise MRQError(f"--environment-timeout is {self.environment_timeout}; it must be above 0.")
+
+    @property
+    def total_steps(self) -> int:
+        return PROTOCOLS["gym"].steps if self.steps is None else self.steps
+
+    @property
+    def evaluation_period(self) -> int:
+        """0 for no evaluations."""
+        return PROTOCOLS["gym"].evaluate_every if self.evaluate_every is None else self.evaluate_every
+
+    def completed(self, tasks: Sequence[str]) -> "Settings":
+        """With what was left open taken from the suites of `tasks`, which must agree on it."""
+        filled = {}
+        for name in ("steps", "evaluate_every"):
+            values = {getattr(protocol_of(task), name): suite_of(task) for task in tasks}
+            if getattr(self, name) is None:
+                if len(values) > 1:
+                    option = f"--{name.replace('_', '-')}"
+                    theirs = " and ".join(f"{value:,} in {suite}" for value, suite in values.items())
+                    raise MRQError(f"these tasks' suites differ in {option}: {theirs}; give one.")
+                filled[name] = next(iter(values))
+        return replace(self, **filled)
 
 
 def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:

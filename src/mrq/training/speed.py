@@ -15,10 +15,11 @@ from itertools import count
 import torch
 
 from mrq.environments.probing import probe
+from mrq.interface import Agent
 from mrq.replay.memory import readable
 from mrq.training.devices import chosen_device, overlaps
 from mrq.training.population import Population
-from mrq.training.runs import Agent, make_population
+from mrq.training.runs import make_population
 from mrq.training.settings import Settings
 from mrq.version import __version__
 
@@ -43,7 +44,8 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     gc.collect()  # what was measured before, with its memory
     began = time.perf_counter()
     # Room for a full replay, whose size costs time too, and a short start.
-    settings = replace(settings, hyperparameters=replace(settings.hyperparameters, random_steps=RANDOM_STEPS))
+    short = replace(settings.hyperparameters, random_steps=RANDOM_STEPS)
+    settings = replace(settings.completed(tasks), hyperparameters=short)
     agents = [Agent(task, seed) for task in tasks for seed in seeds]
     device = chosen_device(settings.device)
     if device.type == "cuda":
@@ -92,7 +94,7 @@ def _parts(population: Population) -> dict[str, float]:
         played[0] = population.environments.step(population.active, population.actions, steps)
         over = played[0].terminated | played[0].truncated
         if over.any():
-            population.environments.reset(over, population.seeds, steps)
+            population.environments.reset(over, range(len(over)), steps)
 
     def transfer() -> None:
         population.replay.append(played[0])

@@ -1,0 +1,50 @@
+"""The paper's 118 tasks (appendix B.3): what they are, in tasks.csv, and how each of their four suites is played."""
+
+import csv
+from importlib.resources import files
+from typing import NamedTuple
+
+
+class Protocol(NamedTuple):
+    """How long a suite's agents train, and how they are evaluated."""
+
+    steps: int
+    evaluate_every: int
+    random_action: float = 0.0  # the chance that an action in evaluation is drawn at random, where actions are discrete
+
+
+PROTOCOLS = {
+    "gym": Protocol(steps=1_000_000, evaluate_every=5_000),
+    "dmc": Protocol(steps=500_000, evaluate_every=5_000),
+    "dmc-visual": Protocol(steps=500_000, evaluate_every=5_000),
+    "atari": Protocol(steps=2_500_000, evaluate_every=100_000, random_action=0.001),
+}
+
+
+class Task(NamedTuple):
+    name: str  # with its suite, as `mrq train` takes it
+    observation: str  # its shape
+    actions: int  # their size, or how many there are to choose from
+
+    @property
+    def suite(self) -> str:
+        return suite_of(self.name)
+
+    @property
+    def protocol(self) -> Protocol:
+        return protocol_of(self.name)
+
+
+def suite_of(task: str) -> str:
+    """The suite by whose protocol a task is played; gym's, where its name says none."""
+    prefix = task.partition("/")[0]
+    return prefix if prefix in PROTOCOLS else "gym"
+
+
+def protocol_of(task: str) -> Protocol:
+    return PROTOCOLS[suite_of(task)]
+
+
+def paper_tasks() -> list[Task]:
+    with files("mrq.environments").joinpath("tasks.csv").open() as file:
+        return [Task(row["task"], row["observation"], int(row["actions"])) for row in csv.DictReader(file)]
