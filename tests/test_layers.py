@@ -21,7 +21,7 @@ ALLOWED = {
     "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments"},
     "report": NEUTRAL | {"environments"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
-    "cli": NEUTRAL | {"training"},
+    "cli": NEUTRAL | {"environments", "training"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }

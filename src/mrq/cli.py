@@ -1,10 +1,10 @@
-"""The command line: mrq train, mrq evaluate, mrq resume, mrq speed."""
+"""The command line: mrq train, evaluate, resume, speed, tasks, doctor."""
 
 import errno
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import tyro
 
@@ -118,6 +118,41 @@ class Speed:
             self.markdown.write_text(markdown(speeds, self.settings))
 
 
+@dataclass(frozen=True)
+class Tasks:
+    """List the paper's 118 tasks: their sizes, how long they train, and whether this machine can run them."""
+
+    suites: tyro.conf.Positional[tuple[Literal["gym", "dmc", "dmc-visual", "atari"], ...]] = ()
+    """Those of these suites alone."""
+
+    def run(self) -> None:
+        from mrq.environments.tasks import PROTOCOLS, paper_tasks
+        from mrq.training.doctor import obstacles
+
+        in_the_way = dict(obstacles(self.suites or tuple(PROTOCOLS)))
+        row = "{:34} {:>11} {:>13} {:>10} {:>16}  {}".format
+        say(row("task", "observation", "actions", "steps", "evaluated every", "runs here"))
+        for task in paper_tasks():
+            if task.suite in in_the_way:
+                actions = f"{task.actions} {'discrete' if task.discrete else 'continuous'}"
+                steps, evaluate_every, _ = task.protocol
+                runs = "yes" if in_the_way[task.suite] is None else "no"
+                say(row(task.name, task.observation, actions, f"{steps:,}", f"{evaluate_every:,}", runs))
+        for obstacle in filter(None, in_the_way.values()):
+            say(obstacle)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what works on this machine, what is missing, and what mends it."""
+
+    def run(self) -> None:
+        from mrq.training.doctor import findings
+
+        for what, works, details in findings():
+            say(f"{'ok     ' if works else 'missing'}  {what:14} {details}")
+
+
 def report(outcome: "Outcome") -> None:
     """What came of a training; ends with an error if an agent broke off."""
     from mrq.training.runs import resume_command
@@ -176,7 +211,9 @@ def main() -> None:
             Annotated[Train, tyro.conf.subcommand("train")]
             | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
             | Annotated[Resume, tyro.conf.subcommand("resume")]
-            | Annotated[Speed, tyro.conf.subcommand("speed")],
+            | Annotated[Speed, tyro.conf.subcommand("speed")]
+            | Annotated[Tasks, tyro.conf.subcommand("tasks")]
+            | Annotated[Doctor, tyro.conf.subcommand("doctor")],
             prog="mrq",
             config=(tyro.conf.OmitArgPrefixes,),
             description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,15 @@ SMALL = [
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def start(*arguments, cwd):
+def start(*arguments, cwd, **environment):
     command = [sys.executable, "-m", "mrq", *map(str, arguments)]
     return subprocess.Popen(
-        command, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=cwd, env=ENVIRONMENT | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def mrq(*arguments, cwd):
-    process = start(*arguments, cwd=cwd)
+def mrq(*arguments, cwd, **environment):
+    process = start(*arguments, cwd=cwd, **environment)
     out, err = process.communicate(timeout=300)
     assert "Traceback" not in err, err
     return process.returncode, out, err
@@ -313,3 +314,45 @@ def test_fleets_that_cannot_be(tmp_path, tasks, words):
     assert code != 0
     assert words in err
     assert not (tmp_path / "runs").exists()
+
+
+def test_tasks_and_doctor_say_what_this_machine_can_run(tmp_path):
+    (tmp_path / "ale_py.py").write_text("raise ModuleNotFoundError(\"No module named 'ale_py'\")")
+    missing = {
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}",
+        "MUJOCO_GL": "osmesa-of-another-world",
+    }
+    code, out, _ = mrq("tasks", cwd=tmp_path, **missing)
+    lines = out.splitlines()
+    assert code == 0
+    assert Counter(line.split("/")[0] + line[-4:] for line in lines if " 5,000 " in line or " 100,000 " in line) == {
+        "gym yes": 5,
+        "dmc yes": 28,
+        "dmc-visual  no": 28,
+        "atari  no": 57,
+    }
+    words = [line.split() for line in lines]
+    assert ["gym/HalfCheetah-v4", "17", "6", "continuous", "1,000,000", "5,000", "yes"] in words
+    assert ["atari/Pong", "84x84", "6", "discrete", "2,500,000", "100,000", "no"] in words
+    assert "libegl1" in lines[-2]
+    assert "pip install 'mrq-rl[atari]'" in lines[-1]
+    code, out, _ = mrq("doctor", cwd=tmp_path, **missing)
+    states = {line.split()[1]: line.split()[0] for line in out.splitlines()}
+    assert code == 0
+    assert states["dmc/…"] == states["gym/…"] == "ok"
+    assert states["dmc-visual/…"] == states["atari/…"] == "missing"
+    assert "pip install 'mrq-rl[atari]'" in out
+
+
+def test_steps_and_cadence_come_with_the_suite(tmp_path):
+    code, _, err = mrq("train", "gym/HalfCheetah-v4", "dmc/cheetah-run", cwd=tmp_path)
+    assert code == 1
+    assert "differ in --steps: 1,000,000 in gym and 500,000 in dmc; give one." in err
+    process = start("train", "atari/Pong", "--random-steps", "2000000", "--replay-capacity", "1000", cwd=tmp_path)
+    run = tmp_path / "runs" / "atari" / "Pong" / "seed-0" / "run.json"
+    while not run.exists() and process.poll() is None:
+        time.sleep(0.1)
+    process.terminate()
+    process.communicate(timeout=60)
+    settings = json.loads(run.read_text())["settings"]
+    assert (settings["steps"], settings["evaluate_every"]) == (2_500_000, 100_000)

@@ -1,19 +1,12 @@
-"""DeepMind Control tasks as Gymnasium environments, as the paper plays them: from vectors or from pixels.
-
-dm_control picks its renderer while it is imported, and cannot be imported where the one MUJOCO_GL names is missing. It
-is therefore imported without a renderer, and given one when a picture is asked for.
-"""
+"""DeepMind Control tasks as Gymnasium environments, as the paper plays them: from vectors or from pixels."""
 
 import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from ctypes.util import find_library
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from mrq.environments.rendering import chosen_renderer, renderer
 from mrq.environments.spaces import IMAGE_SIZE
 from mrq.errors import MRQError
 from mrq.interface import Array
@@ -93,19 +86,17 @@ class ControlTask(gym.Env[Array, Array]):
 
 
 def _suite() -> Any:
-    with _renderer("disable"):
+    with renderer("disable"):
         from dm_control import suite
     return suite
 
 
 def _start_rendering(name: str, physics: Any) -> None:
-    """MUJOCO_GL names the renderer; else it is EGL, or OSMesa where that alone is there."""
     from dm_control import _render
 
     try:
         if _render.BACKEND == "off":
-            only_osmesa = find_library("OSMesa") and not find_library("EGL")
-            with _renderer(os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")):
+            with renderer(chosen_renderer()):
                 importlib.reload(_render)
         physics.render(IMAGE_SIZE, IMAGE_SIZE)
     except Exception as error:  # of any kind: PyOpenGL stumbles over a missing library with an AttributeError
@@ -113,17 +104,3 @@ def _start_rendering(name: str, physics: Any) -> None:
             f"pictures of {name} need OpenGL without a screen: install the system package libegl1 (or libosmesa6, and "
             f"set MUJOCO_GL=osmesa), for what is here failed: {' '.join(str(error).split())}"
         ) from error
-
-
-@contextmanager
-def _renderer(name: str) -> Iterator[None]:
-    """MUJOCO_GL for as long as a module that reads it is imported."""
-    before = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = name
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["MUJOCO_GL"]
-        else:
-            os.environ["MUJOCO_GL"] = before

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 from mrq.environments import atari, dmc
+from mrq.environments.rendering import chosen_renderer, renderer
 from mrq.errors import MRQError
 
 Environment = gym.Env[Any, Any]
@@ -68,6 +69,11 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         raise gym.error.UnregisteredEnv
     if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
+    if task in gym.registry and "mujoco" in str(gym.registry[task].entry_point):
+        with renderer("disable"):
+            importlib.import_module("mujoco")
+        if "render_mode" in options:
+            os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium looks for when it draws
     return gym.make(task, disable_env_checker=True, **options)
 
 

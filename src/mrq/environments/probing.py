@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,17 +30,26 @@ class Probe:
 
 
 def probe(tasks: Sequence[str], timeout: float) -> dict[str, Probe]:
-    """Tries every task in a process of its own; refuses one that does not work, or takes `timeout` seconds too long."""
-    probes: dict[str, Probe] = {}
+    """What every task looks like; refuses one that does not work, or takes `timeout` seconds too long."""
+    probes = {}
+    for task, result in trials(tasks, timeout):
+        if isinstance(result, MRQError):
+            raise result
+        probes[task] = result
+    return probes
+
+
+def trials(tasks: Sequence[str], timeout: float) -> Iterator[tuple[str, Probe | MRQError]]:
+    """Tries every task in a process of its own, as many side by side as there are cores."""
     cores = len(os.sched_getaffinity(0))
     for start in range(0, len(tasks), cores):
         together = {task: _Trial(task) for task in tasks[start : start + cores]}
         try:
-            probes |= {task: trial.result(timeout + MAKING_SECONDS) for task, trial in together.items()}
+            for task, trial in together.items():
+                yield task, trial.result(timeout + MAKING_SECONDS)
         finally:
             for trial in together.values():
                 trial.end()
-    return probes
 
 
 class _Trial:
@@ -52,18 +61,14 @@ class _Trial:
             self._process.start()
         there.close()  # so that the end of the process is the end of the pipe
 
-    def result(self, timeout: float) -> Probe:
+    def result(self, timeout: float) -> Probe | MRQError:
         try:
             if not self._here.poll(timeout):
-                raise MRQError(f"the environment of {self.task} did not answer for {timeout:,.0f} seconds.")
-            result = self._here.recv()
+                return MRQError(f"the environment of {self.task} did not answer for {timeout:,.0f} seconds.")
+            result: Probe | MRQError = self._here.recv()
         except EOFError:
             self._process.join()
-            why = how_it_ended(self._process)
-            raise MRQError(f"the environment of {self.task} does not work: {why}.") from None
-        if isinstance(result, MRQError):
-            raise result
-        assert isinstance(result, Probe)
+            return MRQError(f"the environment of {self.task} does not work: {how_it_ended(self._process)}.")
         return result
 
     def end(self) -> None:

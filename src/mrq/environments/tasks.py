@@ -31,6 +31,10 @@ class Task(NamedTuple):
         return suite_of(self.name)
 
     @property
+    def discrete(self) -> bool:
+        return self.suite == "atari"
+
+    @property
     def protocol(self) -> Protocol:
         return protocol_of(self.name)
 

@@ -12,6 +12,8 @@ from mrq.training.settings import Settings
 
 UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then saves a third of each update
 
+COMPILER = "a C++ compiler and Python's headers (Debian: g++ and python3-dev), or Triton on a GPU"
+
 
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
     if settings.compile != "auto":
@@ -20,18 +22,21 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
     return updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1)
 
 
+def can_compile(device: torch.device) -> bool:
+    try:
+        torch.compile(lambda x: x + 1)(torch.ones(8, device=device))
+    except Exception:
+        return False
+    return True
+
+
 def compile_if_possible(population: Population, say: Callable[[str], None], required: bool = False) -> None:
     """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
     # Whoever chose full float32 did so on purpose.
     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
-    try:
-        torch.compile(lambda x: x + 1)(torch.ones(8, device=population.device))
-    except Exception as error:
+    if not can_compile(population.device):
         if required:
-            raise MRQError(
-                "--compile on needs a C++ compiler and Python's headers (Debian: g++ and python3-dev), or Triton on "
-                "a GPU; install them, or use --compile off."
-            ) from error
+            raise MRQError(f"--compile on needs {COMPILER}; install them, or use --compile off.")
         say("note: no working compiler was found, so updates run uncompiled and slower (Debian: g++, python3-dev)")
         return
     reasons: list[str] = []

@@ -1,0 +1,30 @@
+"""Which OpenGL draws MuJoCo's pictures.
+
+MuJoCo and dm_control pick their renderer while they are imported, and cannot be imported where the one MUJOCO_GL names
+is missing. They are therefore imported without one, and given one when a picture is asked for.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes.util import find_library
+
+
+def chosen_renderer() -> str:
+    """The one MUJOCO_GL names; else EGL, or OSMesa where that alone is there."""
+    only_osmesa = find_library("OSMesa") and not find_library("EGL")
+    return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
+
+
+@contextmanager
+def renderer(name: str) -> Iterator[None]:
+    """MUJOCO_GL for as long as a module that reads it is imported; "disable" is none."""
+    before = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = before

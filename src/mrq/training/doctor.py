@@ -1,0 +1,78 @@
+"""What works on this machine, what is missing, and what mends it."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from mrq.environments.atari import has_rom
+from mrq.environments.probing import trials
+from mrq.environments.rendering import chosen_renderer
+from mrq.environments.tasks import PROTOCOLS, paper_tasks
+from mrq.errors import MRQError
+from mrq.replay.memory import available_memory, readable
+from mrq.training.compiling import COMPILER, can_compile
+from mrq.training.devices import chosen_device
+from mrq.version import __version__
+
+TIMEOUT = 60.0  # seconds that a step may take
+PACKAGES = {"gym": "mujoco", "dmc": "dm_control", "dmc-visual": "dm_control", "atari": "ale-py"}
+
+
+class Finding(NamedTuple):
+    what: str
+    works: bool
+    details: str  # what was found, or what is missing and how to get it
+
+
+def findings() -> Iterator[Finding]:
+    cpu = torch.device("cpu")
+    here = f"{len(os.sched_getaffinity(0))} cores, {readable(available_memory(cpu))} of memory free"
+    yield Finding(
+        "mrq", True, f"{__version__}, Python {platform.python_version()}, PyTorch {torch.__version__}, {here}"
+    )
+    yield _gpu()
+    compiles = can_compile(chosen_device("auto"))
+    yield Finding("compiler", compiles, "updates can be compiled" if compiles else f"missing: {COMPILER}")
+    for suite, obstacle in obstacles(tuple(PROTOCOLS)):
+        yield Finding(f"{suite}/…", False, obstacle) if obstacle else _suite(suite)
+
+
+def obstacles(suites: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """For each suite, why its tasks cannot be run here, or None: found out by running its first task."""
+    first = {suite: next(task.name for task in paper_tasks() if task.suite == suite) for suite in suites}
+    results = trials(list(first.values()), TIMEOUT)
+    for suite, (_, result) in zip(suites, results, strict=True):
+        yield suite, str(result) if isinstance(result, MRQError) else None
+
+
+def _gpu() -> Finding:
+    if torch.cuda.is_available():
+        memory = readable(torch.cuda.get_device_properties(0).total_memory)
+        more = f", and {torch.cuda.device_count() - 1} more" if torch.cuda.device_count() > 1 else ""
+        return Finding("GPU", True, f"{torch.cuda.get_device_name(0)}, {memory}{more}")
+    if shutil.which("nvidia-smi") is None:
+        return Finding("GPU", False, "no NVIDIA driver is here: training runs on the CPU, a hundred times slower")
+    if torch.version.cuda is None:
+        return Finding("GPU", False, "this PyTorch was built without CUDA: install one that was built with it")
+    return Finding(
+        "GPU", False, f"PyTorch's CUDA {torch.version.cuda} does not work with this driver: renew the driver"
+    )
+
+
+def _suite(suite: str) -> Finding:
+    package = PACKAGES[suite]
+    version = f"{package} {importlib.metadata.version(package)}"
+    names = [task.name.partition("/")[2] for task in paper_tasks() if task.suite == suite]
+    if suite == "dmc-visual":
+        version += f", drawn by {chosen_renderer().upper()}"
+    elif suite == "atari":
+        without = [name for name in names if not has_rom(name)]
+        if without:
+            return Finding(f"{suite}/…", False, f"{version} has no ROM of {', '.join(without)}: install it anew")
+        version += ", with its ROMs"
+    return Finding(f"{suite}/…", True, f"{version}: {len(names)} tasks")
