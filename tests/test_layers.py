@@ -19,6 +19,7 @@ ALLOWED = {
     "replay": NEUTRAL,
     "environments": NEUTRAL,
     "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments"},
+    "benchmark": NEUTRAL,
     "report": NEUTRAL | {"environments"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
     "cli": NEUTRAL | {"environments", "training"},

@@ -81,6 +81,25 @@ class Hyperparameters:
     gumbel_temperature: float = 10.0
     """Temperature of the Gumbel-Softmax, for discrete actions."""
 
+    linear_value: bool = False
+    """Design study: values are linear in the state-action embedding."""
+    state_action_target: bool = False
+    """Design study: the dynamics loss aims at the next state-action embedding, by the target policy's action."""
+    target_encoder: bool = True
+    """Design study: the dynamics loss aims at the target encoder's embedding, and not at one trained with it."""
+    linear_model: bool = True
+    """Design study: the model is one linear layer, and not a network for each of its predictions."""
+    categorical_reward: bool = True
+    """Design study: rewards are predicted as two-hot distributions, and not by their mean-squared error."""
+    reward_scaling: bool = True
+    """Design study: values are scaled by the mean absolute reward."""
+    minimum_target: bool = True
+    """Design study: value targets take the smaller of the two critics, and not their mean."""
+    prioritised: bool = True
+    """Design study: LAP samples by priority with a Huber loss, and not uniformly with a mean-squared error."""
+    model_based: bool = True
+    """Design study: the encoder learns the model, and not the value end to end."""
+
     def __post_init__(self) -> None:
         may_be_zero = {
             "dynamics_weight",
@@ -99,6 +118,8 @@ class Hyperparameters:
         }
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, bool):
+                continue
             zero = field.name in may_be_zero
             if not (value > 0 or (value == 0 and zero)) or value == float("inf"):
                 bound = "0 or more" if zero else "above 0"
@@ -113,6 +134,11 @@ class Hyperparameters:
             raise MRQError(f"replay_capacity is {self.replay_capacity}; it must be at least {SMALLEST_CAPACITY}.")
         if self.longest_horizon > LONGEST_HORIZON:
             raise MRQError(f"a horizon of {self.longest_horizon} steps is too long; the most is {LONGEST_HORIZON}.")
+        if self.state_action_target and self.state_embedding != self.state_action_embedding:
+            raise MRQError(
+                f"state_embedding is {self.state_embedding} and state_action_embedding {self.state_action_embedding}; "
+                "with state_action_target they must be the same."
+            )
         if self.random_steps < self.longest_horizon:
             raise MRQError(
                 f"random_steps is {self.random_steps}; training cannot begin before the "

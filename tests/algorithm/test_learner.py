@@ -77,7 +77,7 @@ def test_encoder_update_is_adamw_on_the_loss_with_targets_from_the_target_encode
         targets = losses.EncoderTargets(zs, windows.rewards[0, batch], windows.alive[0, batch], torch.tensor(0.1))
         plain = {n: t.detach() for n, t in parameters.items()}
         gradients, _ = unrolled_gradients(
-            lambda predictions, targets=targets: losses.encoder_loss(predictions, targets, learner.bins, small),
+            lambda predictions, _, targets=targets: losses.encoder_loss(predictions, targets, learner.bins, small),
             plain,
             states[:, 0],
             windows.actions[0, batch],
@@ -127,7 +127,7 @@ def test_rl_update_is_value_first_then_policy_with_the_new_value(small, spec):
         )
         zs = networks.encode_state(own["encoder"], windows.states[0, :, 0])
         zsa = networks.encode_pair(own["encoder"], zs, windows.actions[0, :, 0])
-    loss, (td_errors, _) = losses.value_loss(own["value"], zsa, target)
+    loss, (td_errors, _) = losses.value_loss(own["value"], zsa, target, h)
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(own["value"].values(), 0.01)
     assert norm > 0.01
@@ -215,7 +215,9 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
         cropped = padded[:, row : row + 84, column : column + 84].copy()
         return networks.encode_state(encoder, torch.from_numpy(cropped)[None])[0]
 
-    embeddings = learner._work["embed_targets"](learner.targets["encoder"], windows.states[:, :, 1:], noise)
+    embeddings = learner._work["embed_targets"](
+        learner.targets["encoder"], learner.targets["policy"], windows.states[:, :, 1:], noise, learner.own_actions
+    )
     for batch in range(2):
         for state in range(1, 6):
             torch.testing.assert_close(embeddings[0, batch, state - 1], embedded(batch, state), rtol=1e-3, atol=1e-4)

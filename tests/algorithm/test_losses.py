@@ -95,9 +95,9 @@ def test_value_target(encoder, policy, value, small):
         assert target[b].item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_value_loss_is_huber_over_both_critics(value):
+def test_value_loss_is_huber_over_both_critics(value, small):
     zsa, target = torch.randn(BATCH, 20), torch.tensor([0.0, 5.0, -5.0, 0.5])
-    loss, (td_errors, mean) = losses.value_loss(value, zsa, target)
+    loss, (td_errors, mean) = losses.value_loss(value, zsa, target, small)
     q = networks.values(value, zsa)
     delta = (q - target).abs()
     huber = torch.where(delta < 1, 0.5 * delta**2, delta - 0.5)

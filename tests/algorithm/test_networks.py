@@ -43,7 +43,7 @@ def test_sizes_of_the_paper():
     }
     value = networks.initial_value(GENERATOR, h)
     assert value["linear0.weight"].shape == (2, 512, 512)
-    assert value["linear3.weight"].shape == (2, 1, 512)
+    assert value["head.weight"].shape == (2, 1, 512)
     assert networks.initial_policy(GENERATOR, spec, h)["linear2.weight"].shape == (6, 512)
     image = networks.initial_encoder(GENERATOR, Spec((3, 84, 84), 3, 6, False), h)
     assert image["f.convolution0.weight"].shape == (32, 9, 3, 3)
@@ -100,7 +100,7 @@ def test_value_and_policy(small, spec):
         x = zsa
         for index in range(3):
             x = F.elu(layer_norm(x @ v[f"linear{index}.weight"][critic].T + v[f"linear{index}.bias"][critic]))
-        expected = (x @ v["linear3.weight"][critic].T + v["linear3.bias"][critic])[:, 0]
+        expected = (x @ v["head.weight"][critic].T + v["head.bias"][critic])[:, 0]
         torch.testing.assert_close(networks.values(v, zsa)[critic], expected)
     p = randomised(networks.initial_policy(GENERATOR, spec, small))
     x = zs = torch.randn(4, 24)

@@ -24,7 +24,7 @@ def test_predictions_and_gradients_are_the_plain_ones(spec, small):
     actions = torch.randn(BATCH, HORIZON, spec.action_size)
     weights = [torch.randn(HORIZON, BATCH), torch.randn(HORIZON, BATCH, 24), torch.randn(HORIZON, BATCH, 65)]
 
-    def loss(predictions):  # any function of all predictions; nonlinear, so that its gradient depends on them
+    def loss(predictions, _=None):  # any function of all predictions; nonlinear, so that its gradient depends on them
         return sum((w * p.square()).sum() for w, p in zip(weights, predictions, strict=True)), torch.tensor(7.0)
 
     steps, zs = [], networks.encode_state(encoder, states)

@@ -1,6 +1,7 @@
 """Agents in a population do what they do alone, and the updates come when the paper says."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import gymnasium as gym
 import numpy as np
@@ -267,7 +268,7 @@ def test_a_loss_that_is_not_a_number_is_named_with_its_step(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0, 1), small)
     advance(agents, small.random_steps + 3)
     with torch.no_grad():
-        agents.learner.networks["value"]["linear3.bias"][1] = float("nan")
+        agents.learner.networks["value"]["head.bias"][1] = float("nan")
     with pytest.raises(LossFault, match=r"seed 1\): the value loss became nan at step 54"):
         advance(agents, 1)
 
@@ -288,3 +289,31 @@ def test_an_environment_that_cannot_be_brought_back_begins_anew(small):
     assert "did not lead to the same observation" in sentence
     again.step()
     assert again.replay.episode_steps[0] == 1
+
+
+def test_without_lap_every_state_is_as_likely_as_any_other(small):
+    plain, uniform = (
+        population(lambda: gym.make("Pendulum-v1"), (0,), replace(small, prioritised=prioritised))
+        for prioritised in (True, False)
+    )
+    for agents in (plain, uniform):
+        advance(agents, 120)
+    assert set(uniform.replay.priorities.values.unique().tolist()) == {0, 1}
+    assert len(plain.replay.priorities.values.unique()) > 2
+
+
+def test_without_a_model_the_encoder_follows_the_value_and_the_targets_still_wait(small):
+    agents = population(lambda: gym.make("Pendulum-v1"), (0,), replace(small, model_based=False))
+    encoder, target = (
+        kind["encoder"]["f.linear0.weight"] for kind in (agents.learner.networks, agents.learner.targets)
+    )
+    first = encoder.clone()
+    advance(agents, small.random_steps + 1)
+    assert torch.equal(target, first)
+    assert not torch.equal(encoder, first)  # by the first RL update
+    advance(agents, small.target_period)
+    assert agents.encoder_updates == 2 * small.target_period
+    assert not torch.equal(target, first)
+    before = agents.learner.state_of(0)
+    assert before["steps.encoder"] == before["steps.value"] == small.target_period + 1
+    assert agents.metrics(0)["dynamics_loss"] == 0

@@ -71,14 +71,22 @@ class Learner:
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
         # What one agent computes; `_work` holds the same for all of them.
         self.functions: dict[str, Function] = {
-            "embed_targets": partial(updates.embed_targets, dtype=dtype),
-            "encoder_gradients": partial(updates.encoder_gradients, bins=self.bins, h=h, dtype=dtype),
             "value_targets": partial(updates.value_targets, h=h, dtype=dtype),
             "embed_pairs": partial(updates.embed_pairs, dtype=dtype),
-            "value_gradients": partial(updates.value_gradients, h=h, dtype=dtype),
             "policy_gradients": partial(updates.policy_gradients, h=h, dtype=dtype),
             "explore": partial(updates.explore, h=h, dtype=dtype),
         }
+        if h.model_based:
+            kind = self.spec.discrete
+            self.functions |= {
+                "embed_targets": partial(updates.embed_targets, discrete=kind, h=h, dtype=dtype),
+                "encoder_gradients": partial(
+                    updates.encoder_gradients, bins=self.bins, discrete=kind, h=h, dtype=dtype
+                ),
+                "value_gradients": partial(updates.value_gradients, h=h, dtype=dtype),
+            }
+        else:
+            self.functions["end_to_end_gradients"] = partial(updates.end_to_end_gradients, h=h, dtype=dtype)
         # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
         self._one_by_one = self.spec.image or (agents == 1 and device.type == "cuda")
         self._work = {name: self._over_agents(function) for name, function in self.functions.items()}
@@ -111,23 +119,29 @@ class Learner:
         """Copies every network to its target, and takes up a new reward scale (agents,)."""
         for network in NETWORKS:
             torch._foreach_copy_(list(self.targets[network].values()), list(self.networks[network].values()))
-        self.target_reward_scale.copy_(self.reward_scale)
-        self.reward_scale.copy_(mean_absolute_reward.clamp(min=1e-8))
+        if self.hyperparameters.reward_scaling:
+            self.target_reward_scale.copy_(self.reward_scale)
+            self.reward_scale.copy_(mean_absolute_reward.clamp(min=1e-8))
 
     @torch.no_grad()
     def update_encoder(self, windows: Windows, noise: Noise, terminated_before: Tensor) -> None:
         """One update for each batch in `windows`; `terminated_before` (agents,): has a termination been seen?"""
         h = self.hyperparameters
-        first_states, following_states = windows.states[:, :, 0], windows.states[:, :, 1:]
-        zs_targets = self._work["embed_targets"](self.targets["encoder"], following_states, noise)
+        first_states, following = windows.states[:, :, 0], windows.states[:, :, 1:]
+        if h.target_encoder:
+            following = self._work["embed_targets"](
+                self.targets["encoder"], self.targets["policy"], following, noise, self.own_actions
+            )
         terminal_weight = h.terminal_weight * terminated_before
         for start in range(0, windows.slots.shape[1], h.batch_size):
             batch = slice(start, start + h.batch_size)
             gradients, self._metrics("dynamics_loss", "terminal_loss")[:] = self._work["encoder_gradients"](
                 self.networks["encoder"],
+                self.targets["policy"],
                 first_states[:, batch].contiguous(),
                 {name: tensor[:, batch].contiguous() for name, tensor in noise.items()},
-                zs_targets[:, batch].contiguous(),
+                following[:, batch].contiguous(),
+                self.own_actions,
                 windows.actions[:, batch].contiguous(),
                 windows.rewards[:, batch].contiguous(),
                 windows.alive[:, batch].contiguous(),
@@ -151,13 +165,19 @@ class Learner:
                 self.reward_scale,
                 self.target_reward_scale,
             )
-        zs, zsa = self._work["embed_pairs"](
-            self.networks["encoder"], windows.states[:, :, 0], windows.actions[:, :, 0], noise
-        )
-        self._join()
-        gradients, td_errors, self._metrics("value_loss", "value_mean")[:] = self._work["value_gradients"](
-            self.networks["value"], zsa, target
-        )
+        pairs = (self.networks["encoder"], windows.states[:, :, 0], windows.actions[:, :, 0], noise)
+        metrics = self._metrics("value_loss", "value_mean")
+        if self.hyperparameters.model_based:
+            zs, zsa = self._work["embed_pairs"](*pairs)
+            self._join()
+            gradients, td_errors, metrics[:] = self._work["value_gradients"](self.networks["value"], zsa, target)
+        else:
+            self._join()
+            gradients, of_encoder, td_errors, metrics[:] = self._work["end_to_end_gradients"](
+                self.networks["value"], *pairs, target
+            )
+            self._descend("encoder", of_encoder)
+            zs, _ = self._work["embed_pairs"](*pairs)
         self._descend("value", gradients)
         gradients, self._metrics("policy_loss", "policy_loss")[:] = self._work["policy_gradients"](
             self.networks["policy"], self.networks["encoder"], self.networks["value"], zs, noise, self.own_actions

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from mrq.algorithm.actions import policy_actions, target_actions
+from mrq.algorithm.actions import evaluation_actions, policy_actions, target_actions
 from mrq.algorithm.networks import Parameters, encode_pair, encode_state, pre_activations, values
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.returns import multi_step_return
@@ -16,7 +16,7 @@ from mrq.hyperparameters import Hyperparameters
 
 
 class EncoderTargets(NamedTuple):
-    zs: Tensor  # (batch, horizon, state_embedding), from the target encoder
+    embeddings: Tensor  # (batch, horizon, state_embedding), what the predicted zs aim at
     rewards: Tensor  # (batch, horizon)
     alive: Tensor  # (batch, horizon + 1)
     terminal_weight: Tensor  # (), 0 until a termination was seen
@@ -29,14 +29,36 @@ def encoder_loss(
     alive = targets.alive.T  # (horizon + 1, batch)
     errors = torch.stack(
         [
-            (predictions.zs - targets.zs.transpose(0, 1)).square().mean(-1),
-            cross_entropy(predictions.reward_logits, two_hot(targets.rewards.T, bins)),
+            (predictions.zs - targets.embeddings.transpose(0, 1)).square().mean(-1),
+            _reward_errors(predictions.reward_logits, targets.rewards.T, bins, h),
             (predictions.terminals - (alive[:-1] - alive[1:])).square(),
         ]
     )  # (3, horizon, batch)
     parts = (errors * alive[:-1]).mean(-1).sum(-1)
     loss = h.dynamics_weight * parts[0] + h.reward_weight * parts[1] + targets.terminal_weight * parts[2]
     return loss, parts
+
+
+def _reward_errors(logits: Tensor, rewards: Tensor, bins: Tensor, h: Hyperparameters) -> Tensor:
+    if h.categorical_reward:
+        return cross_entropy(logits, two_hot(rewards, bins))
+    return (logits.squeeze(-1) - rewards).square()
+
+
+def dynamics_targets(
+    encoder: Parameters,
+    policy: Parameters,
+    states: Tensor,  # (batch, *state_shape)
+    own_actions: Tensor,  # (action_size,)
+    discrete: bool,
+    h: Hyperparameters,
+) -> Tensor:
+    """What the dynamics loss aims at (batch, state_embedding): the states' zs, or zsa of what the policy does there."""
+    zs = encode_state(encoder, states)
+    if not h.state_action_target:
+        return zs
+    actions = evaluation_actions(pre_activations(policy, zs), {}, own_actions, discrete).detach()
+    return encode_pair(encoder, zs, actions)
 
 
 def value_target(
@@ -55,15 +77,19 @@ def value_target(
     """(batch,)"""
     zs = encode_state(encoder, last_states)
     actions = target_actions(pre_activations(policy, zs), noise, own_actions, h)
-    bootstrap = values(value, encode_pair(encoder, zs, actions)).amin(0)
+    q = values(value, encode_pair(encoder, zs, actions))  # (critics, batch)
+    bootstrap = q.amin(0) if h.minimum_target else q.mean(0)
     returns, bootstrap_weight = multi_step_return(rewards, alive, h.discount)
     return (returns + bootstrap_weight * target_reward_scale * bootstrap) / reward_scale
 
 
-def value_loss(value: Parameters, zsa: Tensor, target: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def value_loss(
+    value: Parameters, zsa: Tensor, target: Tensor, h: Hyperparameters
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """The loss; each sample's larger TD error (batch,), and the mean value."""
     q = values(value, zsa)  # (critics, batch)
-    return F.smooth_l1_loss(q, target.expand_as(q)), ((q - target).abs().amax(0), q.mean())
+    loss = F.smooth_l1_loss if h.prioritised else F.mse_loss
+    return loss(q, target.expand_as(q)), ((q - target).abs().amax(0), q.mean())
 
 
 def policy_loss(

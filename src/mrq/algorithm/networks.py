@@ -3,7 +3,7 @@
 Glossary, as in the paper:
     f     state encoder:         zs  = f(s)
     g     state-action encoder:  zsa = g(zs, a), with za the action's embedding inside it
-    m     MDP predictor:         linear in zsa; terminal, next zs and reward logits
+    m     MDP predictor:         linear in zsa; terminal, next zs and reward logits (or a network for each)
     Q     two value networks of zsa
     pi    policy of zs; its pre-activation becomes an action by Tanh or Gumbel-Softmax
 f, g and m are trained together and live in one set of parameters, the encoder's.
@@ -23,7 +23,8 @@ from mrq.interface import Spec
 Parameters = dict[str, Tensor]
 
 CRITICS = 2
-VALUE_HEAD = "linear3"  # the layer that gives a critic's value
+VALUE_HEAD = "head"  # the layer that gives a critic's value
+MODEL_NETWORKS = ("m.terminal", "m.state", "m.reward")  # where the model is not one linear layer
 CHANNELS = 32
 STRIDES = (2, 2, 2, 1)
 FLATTENED = CHANNELS * 7 * 7  # what four convolutions leave of 84 x 84
@@ -46,15 +47,22 @@ def initial_encoder(generator: np.random.Generator, spec: Spec, h: Hyperparamete
         ("g.linear0", (h.hidden_width, joined)),
         ("g.linear1", (h.hidden_width, h.hidden_width)),
         ("g.linear2", (h.state_action_embedding, h.hidden_width)),
-        ("m", (1 + h.state_embedding + h.reward_bins, h.state_action_embedding)),
     ]
+    outputs = (1, h.state_embedding, h.reward_bins if h.categorical_reward else 1)
+    if h.linear_model:
+        layers.append(("m", (sum(outputs), h.state_action_embedding)))
+    else:
+        for name, size in zip(MODEL_NETWORKS, outputs, strict=True):
+            widths = (h.state_action_embedding, h.hidden_width, h.hidden_width, size)
+            layers += [(f"{name}.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
     return _initial(generator, layers)
 
 
 def initial_value(generator: np.random.Generator, h: Hyperparameters) -> Parameters:
     """Both critics, stacked on a leading axis."""
-    widths = (h.state_action_embedding, *[h.hidden_width] * 3, 1)
-    layers = [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(4)]
+    widths = [h.state_action_embedding] + [h.hidden_width] * (0 if h.linear_value else 3)
+    layers = [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(len(widths) - 1)]
+    layers.append((VALUE_HEAD, (1, widths[-1])))
     critics = [_initial(generator, layers) for _ in range(CRITICS)]
     return {name: torch.stack([critic[name] for critic in critics]) for name in critics[0]}
 
@@ -96,6 +104,19 @@ def encode_pair(encoder: Parameters, zs: Tensor, actions: Tensor) -> Tensor:
     return _layer(encoder, "g.linear2", x)
 
 
+def predict(encoder: Parameters, zsa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """m where it is three networks: terminals (batch,), next zs and reward logits of zsa."""
+
+    def network(name: str) -> Tensor:
+        x = zsa
+        for index in range(2):
+            x = normed(_layer(encoder, f"{name}.linear{index}", x), F.elu)
+        return _layer(encoder, f"{name}.linear2", x)
+
+    terminals, zs, reward_logits = map(network, MODEL_NETWORKS)
+    return terminals.squeeze(-1), zs, reward_logits
+
+
 def action_features(encoder: Parameters, actions: Tensor) -> Tensor:
     """What za adds to g's first layer, which is one matrix on zs and za side by side."""
     za = F.elu(_layer(encoder, "g.action", actions))
@@ -108,7 +129,7 @@ def values(value: Parameters, zsa: Tensor) -> Tensor:
 
     def critic(parameters: Parameters) -> Tensor:
         x = zsa
-        for index in range(3):
+        for index in range(len(parameters) // 2 - 1):
             x = normed(_layer(parameters, f"linear{index}", x), F.elu)
         return _layer(parameters, VALUE_HEAD, x).squeeze(-1)
 

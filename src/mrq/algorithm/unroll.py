@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from mrq.algorithm.networks import Parameters, action_features, encode_state, linear, normed
+from mrq.algorithm.networks import Parameters, action_features, encode_pair, encode_state, linear, normed, predict
 
 REPEATED = ("g.linear0.weight", "g.linear1.weight", "g.linear2.weight", "m.weight")
 
@@ -35,12 +35,14 @@ class Weights(NamedTuple):
 
 
 def unrolled_gradients(
-    loss: Callable[[Predictions], tuple[Tensor, Tensor]],  # and what else it has to say
+    loss: Callable[[Predictions, Parameters], tuple[Tensor, Tensor]],  # of what the encoder predicts, and the encoder
     encoder: Parameters,
     first_states: Tensor,  # (batch, *state_shape)
     actions: Tensor,  # (batch, horizon, action_size)
 ) -> tuple[Parameters, Tensor]:
     """The gradient of one agent's encoder, and what else `loss` says."""
+    if "m.weight" not in encoder:
+        return _plain_gradients(loss, encoder, first_states, actions)
     zs_size = encoder["g.linear0.weight"].shape[1] - encoder["g.action.weight"].shape[0]
 
     def weights_of(linear0: Tensor, linear1: Tensor, linear2: Tensor, m: Tensor) -> Weights:
@@ -50,7 +52,7 @@ def unrolled_gradients(
         encoder: Parameters, predictor: Tensor, zeros: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[list[Tensor], Tensor]]:
         predictions, inputs = _unroll(encoder, weights._replace(predictor=predictor), zeros, first_states, actions)
-        value, details = loss(predictions)
+        value, details = loss(predictions, encoder)
         return value, (inputs, details)
 
     vjp: Any = torch.func.vjp  # its annotation knows one form of several
@@ -66,6 +68,25 @@ def unrolled_gradients(
     of_predictor = of_predictor + F.pad(products[2], (0, 0, 1, reward_rows))
     for name, gradient in zip(REPEATED, pull_back(Weights(products[0], products[1], of_predictor)), strict=True):
         gradients[name] = gradients[name] + gradient
+    return gradients, details
+
+
+def _plain_gradients(
+    loss: Callable[[Predictions, Parameters], tuple[Tensor, Tensor]],
+    encoder: Parameters,
+    first_states: Tensor,
+    actions: Tensor,
+) -> tuple[Parameters, Tensor]:
+    """The same where m is not linear, and nothing can be saved."""
+
+    def unrolled(encoder: Parameters) -> tuple[Tensor, Tensor]:
+        zs, steps = encode_state(encoder, first_states), []
+        for t in range(actions.shape[1]):
+            steps.append(predict(encoder, encode_pair(encoder, zs, actions[:, t])))
+            zs = steps[-1][1]
+        return loss(Predictions(*(torch.stack(tensors) for tensors in zip(*steps, strict=True))), encoder)
+
+    gradients, details = torch.func.grad(unrolled, has_aux=True)(encoder)
     return gradients, details
 
 

@@ -10,35 +10,54 @@ from torch import Tensor
 
 from mrq.algorithm.actions import exploring_actions
 from mrq.algorithm.augmentation import shift
-from mrq.algorithm.losses import EncoderTargets, encoder_loss, policy_loss, value_loss, value_target
+from mrq.algorithm.losses import EncoderTargets, dynamics_targets, encoder_loss, policy_loss, value_loss, value_target
 from mrq.algorithm.networks import VALUE_HEAD, Parameters, encode_pair, encode_state, pre_activations
 from mrq.algorithm.noise import Noise
-from mrq.algorithm.unroll import unrolled_gradients
+from mrq.algorithm.unroll import Predictions, unrolled_gradients
 from mrq.hyperparameters import Hyperparameters
 
 
-def embed_targets(encoder: Parameters, states: Tensor, noise: Noise, dtype: torch.dtype) -> Tensor:
-    """zs of the states behind a window's first, (count, horizon, *state_shape), by the target encoder."""
+def embed_targets(
+    encoder: Parameters,  # both: target networks
+    policy: Parameters,
+    states: Tensor,  # (count, horizon, *state_shape), those behind a window's first
+    noise: Noise,
+    own_actions: Tensor,
+    discrete: bool,
+    h: Hyperparameters,
+    dtype: torch.dtype,
+) -> Tensor:
+    """What the dynamics loss aims at, (count, horizon, state_embedding)."""
     flat = _shifted(states, noise, slice(1, None)).flatten(0, 1)
-    return encode_state(_rounded(encoder, dtype), flat).view(*states.shape[:2], -1)
+    encoder, policy = _rounded(encoder, dtype), _rounded(policy, dtype)
+    return dynamics_targets(encoder, policy, flat, own_actions, discrete, h).view(*states.shape[:2], -1)
 
 
 def encoder_gradients(
     encoder: Parameters,
+    target_policy: Parameters,
     first_states: Tensor,  # (batch, *state_shape)
     noise: Noise,
-    zs_targets: Tensor,
+    following: Tensor,  # what the dynamics loss aims at, or the states that the encoder itself makes it from
+    own_actions: Tensor,
     actions: Tensor,
     rewards: Tensor,
     alive: Tensor,
     terminal_weight: Tensor,
     bins: Tensor,
+    discrete: bool,
     h: Hyperparameters,
     dtype: torch.dtype,
 ) -> tuple[Parameters, Tensor]:
     """And the loss in its parts (3,)."""
-    targets = EncoderTargets(zs_targets, rewards, alive, terminal_weight)
-    loss = partial(encoder_loss, targets=targets, bins=bins, h=h)
+
+    def loss(predictions: Predictions, encoder: Parameters) -> tuple[Tensor, Tensor]:
+        embeddings = following
+        if not h.target_encoder:
+            embeddings = embed_targets(encoder, target_policy, following, noise, own_actions, discrete, h, dtype)
+        targets = EncoderTargets(embeddings, rewards, alive, terminal_weight)
+        return encoder_loss(predictions, targets, bins, h)
+
     states = _shifted(first_states[:, None], noise, slice(0, 1))[:, 0]
     gradients, parts = unrolled_gradients(loss, _rounded(encoder, dtype), states, actions)
     return _rounded(gradients, torch.float32), parts
@@ -78,13 +97,36 @@ def value_gradients(
     value: Parameters, zsa: Tensor, target: Tensor, h: Hyperparameters, dtype: torch.dtype
 ) -> tuple[Parameters, Tensor, Tensor]:
     """Clipped; and the TD errors (batch,), and the loss and the mean value (2,)."""
-    differentiated = torch.func.grad_and_value(value_loss, has_aux=True)
+    differentiated = torch.func.grad_and_value(partial(value_loss, h=h), has_aux=True)
     gradients, (loss, (td_errors, value_mean)) = differentiated(_rounded(value, dtype), zsa, target)
-    gradients = _rounded(gradients, torch.float32)
+    return _clipped(_rounded(gradients, torch.float32), h), td_errors, torch.stack([loss, value_mean])
+
+
+def end_to_end_gradients(
+    value: Parameters,
+    encoder: Parameters,
+    first_states: Tensor,  # (batch, *state_shape)
+    actions: Tensor,
+    noise: Noise,
+    target: Tensor,
+    h: Hyperparameters,
+    dtype: torch.dtype,
+) -> tuple[Parameters, Parameters, Tensor, Tensor]:
+    """Of the value loss, for the value, clipped, and for the encoder; the rest as `value_gradients` has it."""
+
+    def loss(value: Parameters, encoder: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        _, zsa = embed_pairs(encoder, first_states, actions, noise, dtype)
+        return value_loss(_rounded(value, dtype), zsa, target, h)
+
+    differentiated = torch.func.grad_and_value(loss, (0, 1), has_aux=True)
+    (of_value, of_encoder), (value_of_loss, (td_errors, value_mean)) = differentiated(value, encoder)
+    return _clipped(of_value, h), of_encoder, td_errors, torch.stack([value_of_loss, value_mean])
+
+
+def _clipped(gradients: Parameters, h: Hyperparameters) -> Parameters:
     norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
     scale = (h.value_gradient_clip / (norm + 1e-6)).clamp(max=1)
-    clipped = {name: gradient * scale for name, gradient in gradients.items()}
-    return clipped, td_errors, torch.stack([loss, value_mean])
+    return {name: gradient * scale for name, gradient in gradients.items()}
 
 
 def policy_gradients(

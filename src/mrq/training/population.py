@@ -146,11 +146,12 @@ class Population:
         """A part of the encoder updates that a target period begins with."""
         if self.encoder_updates % self.hyperparameters.target_period == 0:
             self._begin_period()
-        self._encoder.seek(self.encoder_updates)
-        if count == self.learner.chunk:
-            self._update_encoder()
-        else:
-            self._update_encoder_times(count)
+        if self.hyperparameters.model_based:
+            self._encoder.seek(self.encoder_updates)
+            if count == self.learner.chunk:
+                self._update_encoder()
+            else:
+                self._update_encoder_times(count)
         self.encoder_updates += count
         if self.device.type == "cpu":
             self.check_losses()
@@ -183,7 +184,8 @@ class Population:
         noise = {name: tensor[:, 0] for name, tensor in self._value.take(1).items()}
         windows = self.replay.sample(noise.pop("sample"), (0, self.hyperparameters.value_horizon))
         td_errors = self.learner.update_value_and_policy(windows, noise)
-        self.replay.priorities.update(windows.slots, td_errors)
+        if self.hyperparameters.prioritised:
+            self.replay.priorities.update(windows.slots, td_errors)
 
     def metrics(self, agent: int) -> dict[str, float]:
         learner = self.learner

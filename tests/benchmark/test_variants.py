@@ -1,0 +1,17 @@
+import pytest
+
+from mrq import Hyperparameters, MRQError
+from mrq.benchmark.variants import VARIANTS, varied
+
+
+def test_there_are_twelve_and_each_changes_the_defaults():
+    plain = Hyperparameters()
+    assert len(VARIANTS) == 12
+    assert len({repr(varied(plain, name)) for name in VARIANTS} | {repr(plain)}) == 13
+    revert = varied(plain, "revert")
+    assert revert == varied(varied(varied(plain, "linear-value-function"), "dynamics-target"), "no-target-encoder")
+
+
+def test_an_unknown_variant_is_refused():
+    with pytest.raises(MRQError, match="no variant 'no-max'; there are linear-value-function,"):
+        varied(Hyperparameters(), "no-max")
