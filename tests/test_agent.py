@@ -110,6 +110,16 @@ def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
         MRQ.load(tmp_path / "c")
 
 
+def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):
+    MRQ("atari/Pong", hyperparameters=small).save(tmp_path / "pong")
+    loaded = MRQ.load(tmp_path / "pong")
+    loaded.save(tmp_path / "again")
+    for name in ("pong", "again"):
+        document = json.loads((tmp_path / name / "run.json").read_text())
+        assert (document["task"], document["settings"]["evaluate_every"]) == ("atari/Pong", 100_000)
+    assert loaded._population.environments.names == ["atari/Pong (seed 0)"]
+
+
 def test_run_folder_evaluations_and_callback(small, tmp_path):
     agent = MRQ("CartPole-v1", hyperparameters=small)
     agent.learn(40, evaluate_every=20, run_folder=tmp_path / "run")

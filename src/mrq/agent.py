@@ -61,7 +61,7 @@ class MRQ:
             precision=precision,
             overlap=overlap,
             hyperparameters=hyperparameters or Hyperparameters(),
-        )
+        ).completed([self.task])
         on = chosen_device(device)
         self._population = Population(
             [Agent(self.task, self.seed)],
@@ -170,12 +170,19 @@ class MRQ:
             overlap=run.settings.overlap,
         )
         check_spaces(run, describe_spaces(agent._environment))
-        agent.task, agent._folder = run.task, run.path
-        agent._population.agents = [Agent(run.task, run.seed)]
+        agent._folder = run.path
+        agent._is_called(run.task)
         if env is None:
             agent._source = run.task
         load(agent._population, 0, run, print)
         return agent
+
+    def _is_called(self, task: str) -> None:
+        """As the run is whose agent this was, whatever its environment is called now."""
+        self.task = task
+        self._settings = replace(self._settings, evaluate_every=None).completed([task])
+        me = Agent(task, self.seed)
+        self._population.agents, self._population.environments.names = [me], [me.name]
 
     def _recording_at(self, path: Path, settings: Settings) -> RunFolder:
         """The folder that `learn` records to: a new one, or this agent's own."""

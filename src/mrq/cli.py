@@ -2,12 +2,14 @@
 
 import errno
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import tyro
 
+from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.training.settings import Settings
 
@@ -94,10 +96,6 @@ class Speed:
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-
         from mrq.training.speed import markdown, measure_speed, table
 
         if not self.tasks or min(self.agents, default=0) < 1:
@@ -108,11 +106,7 @@ class Speed:
             for agents in self.agents:
                 say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
                 speeds.append(measure_speed(fleet, range(agents), self.settings, say))
-        rows = table(speeds)
-        shown = Table(*rows[0], box=SIMPLE_HEAD, padding=(0, 0))
-        for row in rows[1:]:
-            shown.add_row(*row)
-        Console().print(shown)
+        show(table(speeds))
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             self.markdown.write_text(markdown(speeds, self.settings))
@@ -122,7 +116,7 @@ class Speed:
 class Tasks:
     """List the paper's 118 tasks: their sizes, how long they train, and whether this machine can run them."""
 
-    suites: tyro.conf.Positional[tuple[Literal["gym", "dmc", "dmc-visual", "atari"], ...]] = ()
+    suites: tyro.conf.Positional[tuple[Suite, ...]] = ()
     """Those of these suites alone."""
 
     def run(self) -> None:
@@ -130,14 +124,14 @@ class Tasks:
         from mrq.training.doctor import obstacles
 
         in_the_way = dict(obstacles(self.suites or tuple(PROTOCOLS)))
-        row = "{:34} {:>11} {:>13} {:>10} {:>16}  {}".format
-        say(row("task", "observation", "actions", "steps", "evaluated every", "runs here"))
+        rows = [["task", "observation", "actions", "steps", "evaluated every", "runs here"]]
         for task in paper_tasks():
             if task.suite in in_the_way:
                 actions = f"{task.actions} {'discrete' if task.discrete else 'continuous'}"
                 steps, evaluate_every, _ = task.protocol
                 runs = "yes" if in_the_way[task.suite] is None else "no"
-                say(row(task.name, task.observation, actions, f"{steps:,}", f"{evaluate_every:,}", runs))
+                rows.append([task.name, task.observation, actions, f"{steps:,}", f"{evaluate_every:,}", runs])
+        show(rows)
         for obstacle in filter(None, in_the_way.values()):
             say(obstacle)
 
@@ -149,7 +143,7 @@ class Doctor:
     def run(self) -> None:
         from mrq.training.doctor import findings
 
-        for what, works, details in findings():
+        for what, works, details in findings():  # one by one, since some take a while
             say(f"{'ok     ' if works else 'missing'}  {what:14} {details}")
 
 
@@ -194,6 +188,13 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
 def last_evaluation(run: "RunFolder") -> str | None:
     rows = run.evaluations()
     return f"return {float(rows[-1]['return_mean']):,.1f} at step {int(rows[-1]['step']):,}" if rows else None
+
+
+def show(rows: Sequence[Sequence[str]]) -> None:
+    """In columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def say(line: str) -> None:

@@ -40,8 +40,16 @@ def _stacked(*tensors: torch.Tensor) -> torch.Tensor:
     return tensors[0].contiguous()[None] if len(tensors) == 1 else torch.stack(tensors).contiguous()
 
 
-def compiled(function: Function, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> Function:
-    """A function that changes nothing itself: compiled when first called, and run as it is where that fails."""
+def compiled(
+    function: Function,
+    on_failure: OnFailure,
+    on_success: Callable[[], None] = lambda: None,
+    changes_arguments: bool = False,
+) -> Function:
+    """A function, compiled when first called, and run as it is where that fails.
+
+    One that changes its arguments must be a single graph, so that compiling has failed before anything is changed.
+    """
 
     def inner(*arguments: Any) -> Any:
         return function(*arguments)
@@ -49,7 +57,7 @@ def compiled(function: Function, on_failure: OnFailure, on_success: Callable[[],
     # PyTorch keeps what it compiled with a function's code, and generalises when that is called in different ways.
     # Code of its own for each keeps functions, and learners, apart.
     inner.__code__ = inner.__code__.replace(co_name=f"inner_{next(_numbers)}")
-    chosen, is_new = torch.compile(inner, dynamic=False), True
+    chosen, is_new = torch.compile(inner, dynamic=False, fullgraph=changes_arguments), True
 
     def call(*arguments: Any) -> Any:
         nonlocal chosen, is_new

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mrq import MRQError
 from mrq.environments.tasks import PROTOCOLS, paper_tasks
 from mrq.report.published import aggregates, normalisation, results
 from mrq.report.scores import AGGREGATES, interquartile_mean, score
@@ -53,6 +54,9 @@ def test_scores_by_hand():
     assert score("atari/Pong", 14.6) == pytest.approx(1)
     assert score("atari/Skiing", -30_000.0) == pytest.approx((-30_000 + 17_098.1) / (-4_336.9 + 17_098.1))
     assert score("dmc/dog-run", 569.0) == score("dmc-visual/dog-run", 569.0) == 0.569
+    assert score("Hopper-v4", 3226.0) == 1  # the suite may be left out
+    with pytest.raises(MRQError, match="gym/Pendulum-v1 is none of the paper's tasks"):
+        score("gym/Pendulum-v1", 0.0)
     np.testing.assert_allclose(score("atari/Boxing", np.array([0.1, 12.1])), [0, 1])
 
 

@@ -111,6 +111,19 @@ def test_evaluate_and_film(finished, tmp_path):
     assert "(episodes: 1)" in out
 
 
+def test_mujoco_is_filmed_without_a_screen_and_played_without_a_renderer(tmp_path):
+    train(tmp_path, "--steps", 210, "--evaluate-every", 0, task="gym/HalfCheetah-v4")
+    run = tmp_path / "runs" / "gym" / "HalfCheetah-v4" / "seed-0"
+    code, _, err = mrq("evaluate", run, "--episodes", 1, "--video", "film.gif", cwd=tmp_path, MUJOCO_GL="")
+    if code and not os.environ.get("CI"):
+        pytest.skip(f"no renderer: {err}")
+    assert code == 0, err
+    assert (tmp_path / "film.gif").stat().st_size > 10_000
+    code, out, err = mrq("evaluate", run, "--episodes", 1, cwd=tmp_path, MUJOCO_GL="one-that-is-not-there")
+    assert code == 0, err
+    assert "(episodes: 1)" in out
+
+
 def test_a_killed_run_resumes_bit_for_bit(tmp_path):
     train(tmp_path, "--steps", 900, "--runs", "whole")
     process = start(
@@ -322,6 +335,8 @@ def test_tasks_and_doctor_say_what_this_machine_can_run(tmp_path):
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}",
         "MUJOCO_GL": "osmesa-of-another-world",
     }
+    code, out, _ = mrq("tasks", "gym", "gym", cwd=tmp_path)
+    assert (code, len(out.splitlines())) == (0, 1 + 5)
     code, out, _ = mrq("tasks", cwd=tmp_path, **missing)
     lines = out.splitlines()
     assert code == 0

@@ -126,3 +126,15 @@ def test_atari_is_evaluated_with_a_random_action_now_and_then(small, monkeypatch
     taken.clear()
     evaluate(learner, one, agents(0, task="atari/Choosing"), step=0, episodes=1, deterministic=True)
     assert set(taken) == {3}
+
+
+def test_random_actions_are_an_agents_own_however_many_episodes_are_played_at_once(small, monkeypatch):
+    monkeypatch.setitem(tasks.PROTOCOLS, "atari", tasks.Protocol(1, 1, random_action=0.5))
+    one, two = (environments(lambda: gym.make("CartPole-v1"), 2 * copies) for copies in (1, 2))
+    learner = learner_for(one, small, (5, 6))
+    plain = evaluate(learner, one, agents(5, 6), step=10, episodes=4)
+    mixed = [Agent("task", 5), Agent("atari/CartPole", 6)]
+    played = evaluate(learner, one, mixed, step=10, episodes=4)
+    assert played[0] == plain[0]
+    assert played[1] != plain[1]
+    assert evaluate(learner, two, mixed, step=10, episodes=4) == played

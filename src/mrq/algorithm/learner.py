@@ -57,9 +57,10 @@ class Learner:
             "policy": h.policy_learning_rate,
         }
         self.moments = {network: initial_moments(parameters) for network, parameters in self.networks.items()}
-        self._descents: dict[str, Function] = {
+        self.descents: dict[str, Function] = {
             network: partial(descend, rate=rates[network], weight_decay=h.weight_decay) for network in NETWORKS
         }
+        self._descents = self.descents
         self.reward_scale = torch.ones(agents, device=device)
         self.target_reward_scale = torch.ones(agents, device=device)
         self.metrics = torch.zeros(agents, len(METRICS), device=device)  # of the latest updates
@@ -107,7 +108,9 @@ class Learner:
 
         self._work = {name: self._over_agents(function, faster) for name, function in self.functions.items()}
         if self.device.type == "cuda":  # on a CPU that gains nothing
-            self._descents = {network: compiled(descent, failed) for network, descent in self._descents.items()}
+            self._descents = {
+                network: compiled(descent, failed, changes_arguments=True) for network, descent in self.descents.items()
+            }
         self.compiled = True
 
     def _over_agents(self, function: Function, faster: Callable[[Function], Function] = lambda f: f) -> Function:

@@ -1,6 +1,7 @@
 """What one agent computes in an update: pure functions of its parameters, its windows and its noise.
 
-`dtype` is the precision in which matrices are multiplied, for gradients too; all else is in full.
+`dtype` is the precision in which matrices are multiplied, for gradients too; all else is in full, and so is the layer
+that gives a value.
 """
 
 from functools import partial
@@ -172,5 +173,5 @@ def _shifted(states: Tensor, noise: Noise, which: slice) -> Tensor:
 
 
 def _rounded(parameters: Parameters, dtype: torch.dtype) -> Parameters:
-    """All but the layer that gives a value: it costs next to nothing, and bf16 would round a value of 100 to halves."""
+    """All but a critic's head: it costs next to nothing, and bf16 would round a value of 100 to halves."""
     return {n: tensor if n.startswith(VALUE_HEAD) else tensor.to(dtype) for n, tensor in parameters.items()}

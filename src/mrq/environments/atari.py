@@ -18,15 +18,6 @@ def task_names() -> list[str]:
     return list(_roms())
 
 
-def has_rom(name: str) -> bool:
-    from ale_py import roms
-
-    try:
-        return roms.get_rom_path(_roms()[name]) is not None
-    except (KeyError, OSError):
-        return False
-
-
 class AtariGame(gym.Env[Array, np.int64]):
     """One game, emulated and preprocessed by ALE in C++."""
 

@@ -86,6 +86,7 @@ class ControlTask(gym.Env[Array, Array]):
 
 
 def _suite() -> Any:
+    """dm_control is imported without a renderer, and given one when a picture is asked for."""
     with renderer("disable"):
         from dm_control import suite
     return suite

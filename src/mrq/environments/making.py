@@ -13,13 +13,13 @@ from typing import Any
 import gymnasium as gym
 
 from mrq.environments import atari, dmc
-from mrq.environments.rendering import chosen_renderer, renderer
+from mrq.environments.rendering import chosen_renderer, import_mujoco
 from mrq.errors import MRQError
 
 Environment = gym.Env[Any, Any]
 EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # a module, and the extra that brings it
-Suite = tuple[Callable[[], list[str]], Callable[..., Environment]]  # its tasks' names, and what makes one by its name
-SUITES: dict[str, Suite] = {
+# A suite's tasks by name, and what makes one of them.
+SUITES: dict[str, tuple[Callable[[], list[str]], Callable[..., Environment]]] = {
     "dmc": (dmc.task_names, dmc.ControlTask),
     "dmc-visual": (dmc.task_names, partial(dmc.ControlTask, visual=True)),
     "atari": (atari.task_names, atari.AtariGame),
@@ -70,10 +70,9 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
     if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
     if task in gym.registry and "mujoco" in str(gym.registry[task].entry_point):
-        with renderer("disable"):
-            importlib.import_module("mujoco")
+        import_mujoco()
         if "render_mode" in options:
-            os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium looks for when it draws
+            os.environ["MUJOCO_GL"] = chosen_renderer()  # where Gymnasium looks whenever it draws
     return gym.make(task, disable_env_checker=True, **options)
 
 

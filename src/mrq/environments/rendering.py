@@ -1,9 +1,10 @@
 """Which OpenGL draws MuJoCo's pictures.
 
 MuJoCo and dm_control pick their renderer while they are imported, and cannot be imported where the one MUJOCO_GL names
-is missing. They are therefore imported without one, and given one when a picture is asked for.
+is missing. Whoever wants no picture must not care.
 """
 
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,16 @@ def chosen_renderer() -> str:
     """The one MUJOCO_GL names; else EGL, or OSMesa where that alone is there."""
     only_osmesa = find_library("OSMesa") and not find_library("EGL")
     return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
+
+
+def import_mujoco() -> None:
+    try:
+        importlib.import_module("mujoco")
+    except ModuleNotFoundError:
+        raise
+    except Exception:  # of any kind: each renderer is missed in its own way
+        with renderer("disable"):
+            importlib.import_module("mujoco")
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 import csv
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Suite = Literal["gym", "dmc", "dmc-visual", "atari"]
 
 
 class Protocol(NamedTuple):
@@ -13,7 +15,7 @@ class Protocol(NamedTuple):
     random_action: float = 0.0  # the chance that an action in evaluation is drawn at random, where actions are discrete
 
 
-PROTOCOLS = {
+PROTOCOLS: dict[str, Protocol] = {
     "gym": Protocol(steps=1_000_000, evaluate_every=5_000),
     "dmc": Protocol(steps=500_000, evaluate_every=5_000),
     "dmc-visual": Protocol(steps=500_000, evaluate_every=5_000),
@@ -39,10 +41,13 @@ class Task(NamedTuple):
         return protocol_of(self.name)
 
 
+def full_name(task: str) -> str:
+    """With its suite, which is gym where the name says none."""
+    return task if task.partition("/")[0] in PROTOCOLS else f"gym/{task}"
+
+
 def suite_of(task: str) -> str:
-    """The suite by whose protocol a task is played; gym's, where its name says none."""
-    prefix = task.partition("/")[0]
-    return prefix if prefix in PROTOCOLS else "gym"
+    return full_name(task).partition("/")[0]
 
 
 def protocol_of(task: str) -> Protocol:

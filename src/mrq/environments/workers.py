@@ -152,10 +152,8 @@ class Workers:
         asked = self._without_failed(which)
         self._rows["which"][:], self._rows[argument][:] = asked, values
         message = COMMAND.pack(command, step)
-        involved = {self._children[agent] for agent in np.flatnonzero(asked).tolist()}
-        for child in dict.fromkeys(self._children.values()):  # those with the longest steps first
-            if child in involved:
-                self._send(child, message)
+        for child in {self._children[agent] for agent in np.flatnonzero(asked).tolist()}:
+            self._send(child, message)
         self._collect(failed_at(step), self._timeout)
         return self._without_failed(asked, self.restarted)
 

@@ -28,7 +28,6 @@ class Aggregate(NamedTuple):
 
 
 class Normalisation(NamedTuple):
-    task: str
     random: float
     reference: float  # what counts as 1
 
@@ -49,10 +48,7 @@ def aggregates() -> list[Aggregate]:
 
 @cache
 def normalisation() -> dict[str, Normalisation]:
-    return {
-        row["task"]: Normalisation(row["task"], float(row["random"]), float(row["reference"]))
-        for row in _rows("normalisation")
-    }
+    return {row["task"]: Normalisation(float(row["random"]), float(row["reference"])) for row in _rows("normalisation")}
 
 
 def _rows(name: str) -> list[dict[str, str]]:

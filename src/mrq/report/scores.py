@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mrq.environments.tasks import full_name, suite_of
+from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.report.published import normalisation
 
@@ -12,9 +14,11 @@ CONTROL_RETURN = 1_000.0  # the most that an episode of DeepMind Control can bri
 
 def score(task: str, returns: Array) -> Array:
     """TD3 is 1 in gym, humans are in Atari, and the largest return is in DeepMind Control; random is 0 but there."""
-    if task.startswith(("dmc/", "dmc-visual/")):
+    if suite_of(task) in ("dmc", "dmc-visual"):
         return np.asarray(returns) / CONTROL_RETURN
-    _, random, reference = normalisation()[task]
+    if full_name(task) not in normalisation():
+        raise MRQError(f"{task} is none of the paper's tasks, so there is nothing to normalise its returns by.")
+    random, reference = normalisation()[full_name(task)]
     return (np.asarray(returns) - random) / (reference - random)
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import torch
 
-from mrq.environments.atari import has_rom
 from mrq.environments.probing import trials
 from mrq.environments.rendering import chosen_renderer
 from mrq.environments.tasks import PROTOCOLS, paper_tasks
@@ -19,7 +18,7 @@ from mrq.training.compiling import COMPILER, can_compile
 from mrq.training.devices import chosen_device
 from mrq.version import __version__
 
-TIMEOUT = 60.0  # seconds that a step may take
+TIMEOUT = 60.0  # seconds beyond what a task may take to be made
 PACKAGES = {"gym": "mujoco", "dmc": "dm_control", "dmc-visual": "dm_control", "atari": "ale-py"}
 
 
@@ -37,7 +36,7 @@ def findings() -> Iterator[Finding]:
     )
     yield _gpu()
     compiles = can_compile(chosen_device("auto"))
-    yield Finding("compiler", compiles, "updates can be compiled" if compiles else f"missing: {COMPILER}")
+    yield Finding("compiler", compiles, "updates can be compiled" if compiles else f"install {COMPILER}")
     for suite, obstacle in obstacles(tuple(PROTOCOLS)):
         yield Finding(f"{suite}/…", False, obstacle) if obstacle else _suite(suite)
 
@@ -46,7 +45,7 @@ def obstacles(suites: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """For each suite, why its tasks cannot be run here, or None: found out by running its first task."""
     first = {suite: next(task.name for task in paper_tasks() if task.suite == suite) for suite in suites}
     results = trials(list(first.values()), TIMEOUT)
-    for suite, (_, result) in zip(suites, results, strict=True):
+    for suite, (_, result) in zip(first, results, strict=True):
         yield suite, str(result) if isinstance(result, MRQError) else None
 
 
@@ -56,7 +55,7 @@ def _gpu() -> Finding:
         more = f", and {torch.cuda.device_count() - 1} more" if torch.cuda.device_count() > 1 else ""
         return Finding("GPU", True, f"{torch.cuda.get_device_name(0)}, {memory}{more}")
     if shutil.which("nvidia-smi") is None:
-        return Finding("GPU", False, "no NVIDIA driver is here: training runs on the CPU, a hundred times slower")
+        return Finding("GPU", False, "no NVIDIA driver is here: training runs on the CPU, which is far slower")
     if torch.version.cuda is None:
         return Finding("GPU", False, "this PyTorch was built without CUDA: install one that was built with it")
     return Finding(
@@ -66,13 +65,9 @@ def _gpu() -> Finding:
 
 def _suite(suite: str) -> Finding:
     package = PACKAGES[suite]
-    version = f"{package} {importlib.metadata.version(package)}"
-    names = [task.name.partition("/")[2] for task in paper_tasks() if task.suite == suite]
+    details = f"{package} {importlib.metadata.version(package)}"
     if suite == "dmc-visual":
-        version += f", drawn by {chosen_renderer().upper()}"
+        details += f", drawn by {chosen_renderer().upper()}"
     elif suite == "atari":
-        without = [name for name in names if not has_rom(name)]
-        if without:
-            return Finding(f"{suite}/…", False, f"{version} has no ROM of {', '.join(without)}: install it anew")
-        version += ", with its ROMs"
-    return Finding(f"{suite}/…", True, f"{version}: {len(names)} tasks")
+        details += " with its ROMs"
+    return Finding(f"{suite}/…", True, details)

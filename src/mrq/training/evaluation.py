@@ -47,8 +47,9 @@ def evaluate(
 ) -> list[Evaluation] | None:
     """Every agent plays `episodes` episodes, all environments side by side; None if it was interrupted.
 
-    `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise, as
-    in the published evaluations, unless `deterministic`. An agent whose environment fails has no episodes.
+    `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise and,
+    in Atari, one in a thousand is random, as in the published evaluations, unless `deterministic`. An agent whose
+    environment fails has no episodes.
     """
     count = len(environments.names)
     copies = count // len(agents)

@@ -44,8 +44,8 @@ class RunFolder:
             document = json.loads((path / "run.json").read_text())
             settings = dict(document["settings"])
             hyperparameters = Hyperparameters(**settings.pop("hyperparameters"))
-            self.settings = Settings(**settings, hyperparameters=hyperparameters)
             self.task, self.seed = str(document["task"]), int(document["seed"])
+            self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
         except FileNotFoundError:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None

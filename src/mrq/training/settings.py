@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from mrq.environments.tasks import PROTOCOLS, protocol_of, suite_of
+from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
@@ -59,24 +59,26 @@ class Settings:
 
     @property
     def total_steps(self) -> int:
-        return PROTOCOLS["gym"].steps if self.steps is None else self.steps
+        assert self.steps is not None, "complete the settings first"
+        return self.steps
 
     @property
     def evaluation_period(self) -> int:
         """0 for no evaluations."""
-        return PROTOCOLS["gym"].evaluate_every if self.evaluate_every is None else self.evaluate_every
+        assert self.evaluate_every is not None, "complete the settings first"
+        return self.evaluate_every
 
     def completed(self, tasks: Sequence[str]) -> "Settings":
         """With what was left open taken from the suites of `tasks`, which must agree on it."""
         filled = {}
         for name in ("steps", "evaluate_every"):
-            values = {getattr(protocol_of(task), name): suite_of(task) for task in tasks}
             if getattr(self, name) is None:
+                values = {getattr(protocol_of(task), name): suite_of(task) for task in tasks}
                 if len(values) > 1:
                     option = f"--{name.replace('_', '-')}"
                     theirs = " and ".join(f"{value:,} in {suite}" for value, suite in values.items())
                     raise MRQError(f"these tasks' suites differ in {option}: {theirs}; give one.")
-                filled[name] = next(iter(values))
+                (filled[name],) = values
         return replace(self, **filled)
 
 

@@ -44,8 +44,8 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     gc.collect()  # what was measured before, with its memory
     began = time.perf_counter()
     # Room for a full replay, whose size costs time too, and a short start.
-    short = replace(settings.hyperparameters, random_steps=RANDOM_STEPS)
-    settings = replace(settings.completed(tasks), hyperparameters=short)
+    h = replace(settings.hyperparameters, random_steps=RANDOM_STEPS)
+    settings = replace(settings, steps=settings.steps or h.replay_capacity, hyperparameters=h)
     agents = [Agent(task, seed) for task in tasks for seed in seeds]
     device = chosen_device(settings.device)
     if device.type == "cuda":
