@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from mrq import MRQError
+from mrq.benchmark.variants import VARIANTS
 from mrq.environments.tasks import PROTOCOLS, paper_tasks
-from mrq.report.published import aggregates, normalisation, results
+from mrq.report.published import aggregates, design_study, normalisation, results
 from mrq.report.scores import AGGREGATES, interquartile_mean, score
 
 CONTROL = ("dmc", "dmc-visual")
@@ -45,6 +46,14 @@ def test_there_is_a_published_result_for_every_task():
     assert ours == [task.name for task in paper_tasks()]
     assert list(normalisation()) == [task for task in ours if not task.startswith(CONTROL)]
     assert len(aggregates()) == len(PROTOCOLS) * 5 * len(AGGREGATES)
+
+
+def test_the_design_study_has_every_variant_in_every_suite():
+    differences = {(row.variant, row.suite): row for row in design_study()}
+    assert list(differences) == [(variant, suite) for variant in VARIANTS for suite in PROTOCOLS]
+    assert differences["revert", "gym"][2:] == (-1.47, -1.54, -1.39)
+    assert differences["no-reward-scaling", "atari"][2:] == (0.18, -0.25, 0.56)
+    assert all(row.low <= row.mean <= row.high for row in differences.values())
 
 
 def test_scores_by_hand():

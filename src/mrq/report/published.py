@@ -27,6 +27,16 @@ class Aggregate(NamedTuple):
     high: float
 
 
+class Difference(NamedTuple):
+    """What a variant of the design study changes in a suite's mean score; in Atari after 1M steps."""
+
+    variant: str
+    suite: str
+    mean: float
+    low: float
+    high: float
+
+
 class Normalisation(NamedTuple):
     random: float
     reference: float  # what counts as 1
@@ -43,6 +53,13 @@ def aggregates() -> list[Aggregate]:
     return [
         Aggregate(row["suite"], row["aggregate"], row["algorithm"], *(float(row[n]) for n in ("mean", "low", "high")))
         for row in _rows("aggregates")
+    ]
+
+
+def design_study() -> list[Difference]:
+    return [
+        Difference(row["variant"], row["suite"], *(float(row[n]) for n in ("difference", "low", "high")))
+        for row in _rows("design_study")
     ]
 
 

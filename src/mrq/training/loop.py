@@ -34,6 +34,7 @@ def train(
     """
     random_steps, period = settings.hyperparameters.random_steps, settings.hyperparameters.target_period
     last_checkpoint = time.monotonic()
+    began = last_checkpoint - population.seconds
 
     def leave_behind(agent: int, fault: MRQError) -> None:
         if not isinstance(fault, LossFault):
@@ -47,6 +48,7 @@ def train(
     population.check_losses()  # unless what it learned is lost
     while population.active.any():
         population.update(interrupted)  # first, since a resumed run may owe some
+        population.seconds = time.monotonic() - began
         if evaluation_environments is not None and _evaluation_due(population, settings):
             _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
         if interrupted() or population.steps >= settings.total_steps:
@@ -116,7 +118,7 @@ def _evaluate(
         evaluation, (task, seed) = evaluations[agent], population.agents[agent]
         texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} (seed {seed})")
         if runs:
-            runs[agent].record_evaluation(population.steps, evaluation)
+            runs[agent].record_evaluation(population.steps, evaluation, population.seconds)
     known = population.updates > 0 and progress.steps_per_second > 0
     speed = f", {progress.steps_per_second:,.1f} steps/s" if known else ""
     for task, of_task in texts.items():

@@ -32,7 +32,7 @@ from mrq.training.settings import Settings
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes")
+COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
 
 
 class RunFolder:
@@ -110,13 +110,14 @@ class RunFolder:
         try:
             with (self.path / "evaluations.csv").open(newline="") as file:
                 # A kill may have cut the last row short.
-                return [row for row in csv.DictReader(file) if row["episodes"]]
+                return [row for row in csv.DictReader(file) if row[COLUMNS[-1]]]
         except FileNotFoundError:
             return []
 
-    def record_evaluation(self, step: int, evaluation: Evaluation) -> None:
-        numbers = (evaluation.mean, evaluation.std, evaluation.mean_length)
-        row = (self.task, self.seed, step, *(f"{number:.8g}" for number in numbers), len(evaluation.returns))
+    def record_evaluation(self, step: int, evaluation: Evaluation, seconds: float) -> None:
+        """`seconds` that training had taken before it."""
+        numbers = [f"{number:.8g}" for number in (evaluation.mean, evaluation.std, evaluation.mean_length)]
+        row = (self.task, self.seed, step, *numbers, len(evaluation.returns), f"{seconds:.1f}")
         with (self.path / "evaluations.csv").open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(row)
             file.flush()
