@@ -20,9 +20,9 @@ ALLOWED = {
     "environments": NEUTRAL,
     "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments"},
     "benchmark": NEUTRAL,
-    "report": NEUTRAL | {"environments"},
+    "report": NEUTRAL | {"benchmark", "environments", "training"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
-    "cli": NEUTRAL | {"environments", "training"},
+    "cli": NEUTRAL | {"environments", "training", "report"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }

@@ -1,4 +1,4 @@
-"""The command line: mrq train, evaluate, resume, speed, tasks, doctor."""
+"""The command line: mrq train, evaluate, resume, speed, tasks, doctor, report."""
 
 import errno
 import sys
@@ -147,6 +147,34 @@ class Doctor:
             say(f"{'ok     ' if works else 'missing'}  {what:14} {details}")
 
 
+@dataclass(frozen=True)
+class Report:
+    """Lay runs beside the paper's results: tables with intervals, aggregates, the design study."""
+
+    folders: tyro.conf.Positional[tuple[Path, ...]]
+    """Where the runs are."""
+    external: tuple[Path, ...] = ()
+    """Other programs' results, as CSV with the columns task, seed, step and return; a file a column."""
+    markdown: Path | None = None
+    """Write the report here; it is printed if nothing is to be written."""
+    csv: Path | None = None
+    """Write the tables' numbers here."""
+
+    def run(self) -> None:
+        from mrq.report.records import collect, external
+        from mrq.report.text import as_csv, markdown
+
+        records = [*collect(self.folders, say), *(record for path in self.external for record in external(path))]
+        if not records:
+            raise MRQError("there are no evaluated runs in the folders given.")
+        for path, text in ((self.markdown, markdown), (self.csv, as_csv)):
+            if path is not None:
+                path.write_text(text(records))
+                say(f"written: {path}")
+        if self.markdown is self.csv is None:
+            say(markdown(records))
+
+
 def report(outcome: "Outcome") -> None:
     """What came of a training; ends with an error if an agent broke off."""
     from mrq.training.runs import resume_command
@@ -214,7 +242,8 @@ def main() -> None:
             | Annotated[Resume, tyro.conf.subcommand("resume")]
             | Annotated[Speed, tyro.conf.subcommand("speed")]
             | Annotated[Tasks, tyro.conf.subcommand("tasks")]
-            | Annotated[Doctor, tyro.conf.subcommand("doctor")],
+            | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+            | Annotated[Report, tyro.conf.subcommand("report")],
             prog="mrq",
             config=(tyro.conf.OmitArgPrefixes,),
             description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",

@@ -15,8 +15,8 @@ CONTROL = ("dmc", "dmc-visual")
 def aggregate(suite, algorithm, name, shift):
     """What a row of aggregates should be, with `shift` added to each of the table's returns."""
     rows = [row for row in results() if row.algorithm == algorithm and row.task.partition("/")[0] == suite]
-    scores = [score(row.task, row.mean + shift(row.mean)) for row in rows]
-    return AGGREGATES[name](np.array(scores)) * (1_000 if suite in CONTROL else 1)
+    scores = [score(row.task, np.array([row.mean + shift(row.mean)])) for row in rows]
+    return AGGREGATES[name](scores) * (1_000 if suite in CONTROL else 1)
 
 
 @pytest.mark.parametrize("row", aggregates(), ids=lambda row: "-".join(row[:3]))
@@ -69,7 +69,13 @@ def test_scores_by_hand():
     np.testing.assert_allclose(score("atari/Boxing", np.array([0.1, 12.1])), [0, 1])
 
 
-def test_interquartile_mean_by_hand():
-    assert interquartile_mean(np.array([100.0, 1.0, 2.0, 3.0, -50.0])) == 2  # one off each end
-    assert interquartile_mean(np.array([[8.0, 1.0], [2.0, 4.0]])) == 3
-    assert interquartile_mean(np.array([1.0, 5.0, 9.0])) == 5  # a quarter of three is not one
+def test_aggregates_by_hand():
+    tasks = [np.array([100.0, 2.0]), np.array([1.0, 3.0, -50.0])]
+    assert interquartile_mean(tasks) == 2  # one of five off each end
+    assert interquartile_mean([np.array([1.0, 5.0, 9.0])]) == 5  # a quarter of three is not one
+    assert AGGREGATES["Mean"](tasks) == pytest.approx((51 - 46 / 3) / 2)
+    assert AGGREGATES["Median"]([*tasks, np.array([7.0])]) == 7
+    several = [np.array([[1.0, 3.0], [5.0, 7.0]]), np.array([[4.0], [0.0]])]  # two drawings of two tasks
+    np.testing.assert_allclose(AGGREGATES["Mean"](several), [3, 3])
+    np.testing.assert_allclose(AGGREGATES["Median"](several), [3, 3])
+    np.testing.assert_allclose(AGGREGATES["IQM"](several), [8 / 3, 4])

@@ -375,3 +375,20 @@ def test_steps_and_cadence_come_with_the_suite(tmp_path):
     process.communicate(timeout=60)
     settings = json.loads(run.read_text())["settings"]
     assert (settings["steps"], settings["evaluate_every"]) == (2_500_000, 100_000)
+
+
+def test_report_reads_runs_and_leaves_out_what_it_cannot(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "runs")
+    broken = tmp_path / "runs" / "seed-9"
+    broken.mkdir()
+    (broken / "run.json").write_text("{")
+    code, out, err = mrq("report", "runs", "--markdown", "report.md", "--csv", "report.csv", cwd=tmp_path)
+    assert code == 0, err
+    assert "left out: runs/seed-9/run.json cannot be read" in out
+    text = (tmp_path / "report.md").read_text()
+    returns = [float(rows(finished / f"seed-{seed}")[-1]["return_mean"]) for seed in (0, 1)]
+    assert f"| gym/CartPole-v1 | MR.Q, changed | 450 | {sum(returns) / 2:,.0f} [" in text  # small networks
+    assert (tmp_path / "report.csv").read_text() == "suite,row,column,mean,low,high,seeds\n"
+    for folder, words in (("nowhere", "there is no folder nowhere"), ("runs/seed-0/tensorboard", "no evaluated runs")):
+        code, _, err = mrq("report", folder, cwd=tmp_path)
+        assert (code, words in err) == (1, True)

@@ -22,6 +22,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+DEFAULT = "MR.Q"
+CUSTOM = "MR.Q, changed"
+
+
+def variant_of(hyperparameters: Hyperparameters) -> str:
+    """Which of them these are; what is none of the paper's is only said to be changed."""
+    known = {DEFAULT: Hyperparameters()} | {name: varied(Hyperparameters(), name) for name in VARIANTS}
+    return next((name for name, theirs in known.items() if theirs == hyperparameters), CUSTOM)
+
+
 def varied(hyperparameters: Hyperparameters, variant: str) -> Hyperparameters:
     if variant not in VARIANTS:
         raise MRQError(f"there is no variant {variant!r}; there are {', '.join(VARIANTS)}.")

@@ -1,6 +1,6 @@
 """Scores that can be averaged over tasks (paper, appendix B.3), and the ways in which the paper does that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,15 +22,24 @@ def score(task: str, returns: Array) -> Array:
     return (np.asarray(returns) - random) / (reference - random)
 
 
-def interquartile_mean(scores: Array) -> float:
-    """Of the middle half: as many as lie wholly within the lowest quarter are left out, and as many of the highest."""
-    ordered = np.sort(scores, axis=None)
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
+def mean(scores: Sequence[Array]) -> Array:
+    return np.asarray(np.mean([own.mean(-1) for own in scores], axis=0))
 
 
-AGGREGATES: dict[str, Callable[[Array], float]] = {
-    "Mean": lambda scores: float(np.mean(scores)),
-    "Median": lambda scores: float(np.median(scores)),
+def median(scores: Sequence[Array]) -> Array:
+    return np.asarray(np.median([own.mean(-1) for own in scores], axis=0))
+
+
+def interquartile_mean(scores: Sequence[Array]) -> Array:
+    """Of the middle half of all seeds: as many as fit into the lowest quarter are left out, and of the highest."""
+    ordered = np.sort(np.concatenate(scores, axis=-1), axis=-1)
+    cut = ordered.shape[-1] // 4
+    return np.asarray(ordered[..., cut : ordered.shape[-1] - cut].mean(-1))
+
+
+# Of tasks' scores (…, seeds), an array a task, to (…): means of tasks, whatever their seeds, but for the last.
+AGGREGATES: dict[str, Callable[[Sequence[Array]], Array]] = {
+    "Mean": mean,
+    "Median": median,
     "IQM": interquartile_mean,
 }

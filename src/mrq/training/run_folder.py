@@ -110,7 +110,7 @@ class RunFolder:
         try:
             with (self.path / "evaluations.csv").open(newline="") as file:
                 # A kill may have cut the last row short.
-                return [row for row in csv.DictReader(file) if row[COLUMNS[-1]]]
+                return [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
         except FileNotFoundError:
             return []
 

@@ -1,0 +1,29 @@
+"""95% intervals by the stratified bootstrap: each task's seeds are drawn anew, with replacement.
+
+This is what rliable does, whose weight (SciPy, pandas, seaborn, arch) a report does not need; unlike there, tasks may
+have different numbers of seeds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mrq.interface import Array
+
+DRAWS = 2_000
+QUANTILES = (0.025, 0.975)
+
+
+class Estimate(NamedTuple):
+    mean: float
+    low: float
+    high: float
+
+
+def estimate(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]) -> Estimate:
+    """An aggregate of tasks' scores (seeds,), an array a task, and its interval; the same whenever it is asked for."""
+    rng = np.random.default_rng(0)
+    drawn = [own[rng.integers(len(own), size=(DRAWS, len(own)))] for own in scores]
+    low, high = np.quantile(aggregate(drawn), QUANTILES)
+    return Estimate(float(aggregate(scores)), float(low), float(high))

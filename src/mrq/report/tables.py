@@ -1,0 +1,147 @@
+"""Our results beside the paper's: a table a suite, and the design study's differences."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.environments.tasks import PROTOCOLS, paper_tasks
+from mrq.interface import Array
+from mrq.report import published
+from mrq.report.intervals import Estimate, estimate
+from mrq.report.records import Record
+from mrq.report.scores import AGGREGATES, CONTROL_RETURN, mean, score
+
+DESIGN_STUDY_STEPS = {suite: protocol.steps for suite, protocol in PROTOCOLS.items()} | {"atari": 1_000_000}
+
+
+class Cell(NamedTuple):
+    mean: float
+    interval: tuple[float, float] | None  # 95%; None where the paper has none
+    seeds: int | None  # the fewest that a task has; None for the paper's
+
+
+@dataclass(frozen=True)
+class SuiteTable:
+    """Final returns. The aggregates are of the tasks that our first column has, in the units the paper has them in."""
+
+    suite: str
+    steps: int
+    ours: list[str]  # the columns that come from runs
+    theirs: list[str]  # and those that the paper has
+    rows: dict[str, dict[str, Cell]]  # by task and column
+    covered: list[str]  # the tasks that the aggregates are of
+    aggregates: dict[str, dict[str, Cell]]  # by aggregate and column
+    tasks: int  # that the suite has
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Seeds of a task that the paper does not have, or that have not come to its last step: compared with nothing."""
+
+    algorithm: str
+    task: str
+    step: int  # that all of them have come to
+    steps: int | None  # that they should come to
+    cell: Cell
+
+
+def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
+    """None where no run of the suite is complete."""
+    steps, tasks = PROTOCOLS[suite].steps, [task.name for task in paper_tasks() if task.suite == suite]
+    finals = {algorithm: _returns(records, algorithm, tasks, steps) for algorithm in _algorithms(records)}
+    finals = {algorithm: returns for algorithm, returns in finals.items() if returns}
+    if not finals:
+        return None
+    results = {(row.task, row.algorithm): row for row in published.results() if row.task in tasks}
+    theirs = list(dict.fromkeys(algorithm for _, algorithm in results))
+    rows: dict[str, dict[str, Cell]] = {}
+    for task in tasks:
+        rows[task] = {name: _cell([returns[task]], mean) for name, returns in finals.items() if task in returns}
+        for name in theirs:
+            if (task, name) in results:
+                result = results[task, name]
+                rows[task][_paper(name)] = Cell(result.mean, (result.low, result.high), None)
+    covered = list(next(iter(finals.values())))
+    unit = CONTROL_RETURN if suite.startswith("dmc") else 1
+    aggregates: dict[str, dict[str, Cell]] = {}
+    for aggregate, function in AGGREGATES.items():
+        aggregates[aggregate] = {
+            name: _cell([unit * score(task, returns[task]) for task in covered], function)
+            for name, returns in finals.items()
+            if set(covered) <= set(returns)
+        }
+        for name in theirs:
+            means = [unit * score(t, np.array([results[t, name].mean])) for t in covered if (t, name) in results]
+            if len(means) == len(covered):
+                aggregates[aggregate][_paper(name)] = Cell(float(function(means)), None, None)
+    if len(covered) == len(tasks):
+        for row in published.aggregates():
+            if row.suite == suite:
+                aggregates[row.aggregate][_paper(row.algorithm)] = Cell(row.mean, (row.low, row.high), None)
+    return SuiteTable(
+        suite, steps, list(finals), [_paper(name) for name in theirs], rows, covered, aggregates, len(tasks)
+    )
+
+
+def alone(records: Sequence[Record]) -> list[Alone]:
+    found, known = [], {task.name: task.protocol.steps for task in paper_tasks()}
+    for (algorithm, task), group in groupby(sorted(records, key=_place), key=_place):
+        steps = known.get(task)
+        unfinished = [record for record in group if steps is None or record.at(steps) is None]
+        if unfinished:
+            step = int(min(record.steps[-1] for record in unfinished))
+            returns = [value for record in unfinished if (value := record.at(step)) is not None]
+            found.append(Alone(algorithm, task, step, steps, _cell([np.array(returns)], mean)))
+    return found
+
+
+def design_study(records: Sequence[Record]) -> dict[tuple[str, str], tuple[Estimate, list[str]]]:
+    """By variant and suite: the difference in mean score from MR.Q's own runs, and the tasks that both have."""
+    found = {}
+    for suite, steps in DESIGN_STUDY_STEPS.items():
+        tasks = [task.name for task in paper_tasks() if task.suite == suite]
+        plain = _returns(records, DEFAULT, tasks, steps)
+        for variant in VARIANTS:
+            varied = _returns(records, variant, tasks, steps)
+            both = [task for task in tasks if task in plain and task in varied]
+            if both:
+                scores = [score(task, returns[task]) for returns in (varied, plain) for task in both]
+
+                def difference(scores: Sequence[Array], count: int = len(both)) -> Array:
+                    return np.asarray(mean(scores[:count]) - mean(scores[count:]))
+
+                found[variant, suite] = estimate(scores, difference), both
+    return found
+
+
+def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], step: int) -> dict[str, Array]:
+    """The returns (seeds,) at a step, by task; without tasks that have none."""
+    found: dict[str, list[float]] = {task: [] for task in tasks}
+    for record in records:
+        if record.algorithm == algorithm and record.task in found and (value := record.at(step)) is not None:
+            found[record.task].append(value)
+    return {task: np.array(values) for task, values in found.items() if values}
+
+
+def _algorithms(records: Sequence[Record]) -> list[str]:
+    """MR.Q first, then the variants as the paper has them, then all else."""
+    order = [DEFAULT, *VARIANTS]
+    names = {record.algorithm for record in records}
+    return [name for name in order if name in names] + sorted(names - set(order))
+
+
+def _cell(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]) -> Cell:
+    average, low, high = estimate(scores, aggregate)
+    return Cell(average, (low, high), min(len(own) for own in scores))
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return record.algorithm, record.task
+
+
+def _paper(algorithm: str) -> str:
+    return f"{algorithm} (paper)"

@@ -1,0 +1,104 @@
+"""Tables of made-up runs whose numbers are worked out by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrq import MRQError
+from mrq.environments.tasks import paper_tasks
+from mrq.report.intervals import estimate
+from mrq.report.records import Record, external
+from mrq.report.scores import mean
+from mrq.report.tables import alone, design_study, suite_table
+from mrq.report.text import as_csv, markdown
+
+GYM = [task.name for task in paper_tasks() if task.suite == "gym"]
+
+
+def run(task, seed, value, algorithm="MR.Q", steps=1_000_000):
+    at = np.array([0, steps // 2, steps])
+    return Record(algorithm, task, seed, at, np.array([0.0, value / 2, value]), np.array([0.0, 1.0, 2.0]), Path("x"))
+
+
+def test_a_suite_of_two_tasks_of_five():
+    values = {"gym/Hopper-v4": [1000.0, 3000.0], "gym/Walker2d-v4": [2000.0, 4000.0, 6000.0]}
+    records = [run(task, seed, value) for task, own in values.items() for seed, value in enumerate(own)]
+    table = suite_table("gym", records)
+    assert (table.ours, table.covered, table.tasks) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], 5)
+    hopper = table.rows["gym/Hopper-v4"]["MR.Q"]
+    assert (hopper.mean, hopper.interval, hopper.seeds) == (2000, (1000, 3000), 2)  # both seeds may be drawn twice
+    assert table.rows["gym/Hopper-v4"]["MR.Q (paper)"][:2] == (2692, (2131, 3309))
+    assert "MR.Q" not in table.rows["gym/Ant-v4"]
+    scores = (2000 - 18.791) / (3226 - 18.791), (4000 - 2.791) / (3946 - 2.791)
+    assert table.aggregates["Mean"]["MR.Q"].mean == pytest.approx(np.mean(scores))
+    theirs = (2692 - 18.791) / (3226 - 18.791), (6039 - 2.791) / (3946 - 2.791)
+    paper = table.aggregates["Mean"]["MR.Q (paper)"]
+    assert (paper.mean, paper.interval) == (pytest.approx(np.mean(theirs)), None)  # of the same two tasks
+    text = markdown(records)
+    assert "| Hopper-v4 | 2,000 [1,000, 3,000] (2) | 3,511 [3,245, 3,746] |" in text
+    assert "of the suite's 5 tasks, of which we have 2." in text
+
+
+def test_a_whole_suite_has_the_papers_own_aggregates():
+    records = [run(task, seed, 1000.0) for task in GYM for seed in range(2)]
+    table = suite_table("gym", records)
+    assert table.aggregates["IQM"]["MR.Q (paper)"][:2] == (1.50, (1.44, 1.55))
+    assert table.aggregates["Median"]["TD7 (paper)"].mean == 1.55
+    lines = as_csv(records).splitlines()
+    assert lines[0] == "suite,row,column,mean,low,high,seeds"
+    assert "gym,gym/Ant-v4,MR.Q,1000.0,1000.0,1000.0,2" in lines
+    assert "gym,IQM,MR.Q (paper),1.5,1.44,1.55," in lines
+    assert len(lines) == 1 + (5 + 3) * 6  # five tasks and three aggregates, five columns of the paper's and ours
+
+
+def test_what_is_not_finished_is_compared_with_nothing():
+    records = [run("dmc/cheetah-run", seed, 600.0, steps=100_000 + 50_000 * seed) for seed in range(2)]
+    assert suite_table("dmc", records) is None
+    (unfinished,) = alone(records)
+    assert (unfinished.task, unfinished.step, unfinished.steps) == ("dmc/cheetah-run", 100_000, 500_000)
+    assert (unfinished.cell.mean, unfinished.cell.seeds) == (600, 1)  # the other was not evaluated there
+    text = markdown(records)
+    assert "| dmc/cheetah-run | MR.Q | 100,000 of 500,000 | 600 [600, 600] (1) |" in text
+    assert "(paper)" not in text
+    assert "| gym/CartPole-v1 | MR.Q | 30,000 | 500 [500, 500] (1) |" in markdown(
+        [run("gym/CartPole-v1", 0, 500.0, steps=30_000)]
+    )
+    longer = [run("dmc/cheetah-run", 0, 600.0, steps=1_000_000)]
+    assert suite_table("dmc", longer).rows["dmc/cheetah-run"]["MR.Q"].mean == 300  # what it had at the suite's end
+
+
+def test_the_design_study_compares_the_tasks_that_both_have():
+    records = [run("gym/Hopper-v4", seed, 3226.0) for seed in range(3)] + [run("gym/Ant-v4", 0, 5000.0)]
+    records += [run("gym/Hopper-v4", seed, 18.791, "no-lap") for seed in range(3)]
+    ((variant, (difference, tasks)),) = design_study(records).items()
+    assert (variant, tasks) == (("no-lap", "gym"), ["gym/Hopper-v4"])
+    assert difference == pytest.approx((-1, -1, -1))
+    assert "| no-lap | gym | -1.00 [-1.00, -1.00] | 1 | -0.10 [-0.24, -0.00] |" in markdown(records)
+    table = suite_table("gym", records)
+    assert table.ours == ["MR.Q", "no-lap"]
+    assert "no-lap" not in table.aggregates["Mean"]  # it lacks a task of MR.Q's
+
+
+def test_intervals_cover_what_they_should():
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(200):
+        tasks = [rng.normal(task, 1 + task, 20) for task in range(3)]
+        low, high = estimate(tasks, mean)[1:]
+        covered += low <= 1 <= high
+    assert 0.88 < covered / 200 < 0.98  # a bootstrap of few seeds is a little narrow
+
+
+def test_another_programs_results_are_a_column(tmp_path):
+    path = tmp_path / "SAC.csv"
+    rows = ["Hopper-v4,0,1000000,2500", "Hopper-v4,0,500000,1000", "gym/Hopper-v4,1,1000000,3500"]
+    path.write_text("\n".join(["task,seed,step,return", *rows]))
+    table = suite_table("gym", list(external(path)))
+    assert table.rows["gym/Hopper-v4"]["SAC"][::2] == (3000, 2)
+    path.write_text("task,seed,step\n")
+    with pytest.raises(MRQError, match=r"has no column return; it needs task, seed, step, return\."):
+        list(external(path))
+    path.write_text("task,seed,step,return\nHopper-v4,0,many,1\n")
+    with pytest.raises(MRQError, match="cannot be read"):
+        list(external(path))
