@@ -19,10 +19,10 @@ ALLOWED = {
     "replay": NEUTRAL,
     "environments": NEUTRAL,
     "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments"},
-    "benchmark": NEUTRAL,
+    "benchmark": NEUTRAL | {"environments", "replay", "training"},
     "report": NEUTRAL | {"benchmark", "environments", "training"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
-    "cli": NEUTRAL | {"environments", "training", "report"},
+    "cli": NEUTRAL | {"environments", "training", "benchmark", "report"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }

@@ -1,11 +1,11 @@
-"""The command line: mrq train, evaluate, resume, speed, tasks, doctor, report."""
+"""The command line: mrq train, evaluate, resume, speed, tasks, doctor, bench, report."""
 
 import errno
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import tyro
 
@@ -33,11 +33,12 @@ class Train:
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
-        from mrq.training.runs import start
+        from mrq.training.runs import agents_of, start
 
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
-        report(start(self.tasks, self.seeds or (self.seed or 0,), self.settings, self.runs, say))
+        agents = agents_of(self.tasks, self.seeds or (self.seed or 0,))
+        report(start(agents, self.settings, self.runs, say))
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,30 @@ class Doctor:
 
 
 @dataclass(frozen=True)
+class Bench:
+    """Run the paper's experiments: what is finished is skipped, what is not is gone on with."""
+
+    suite: tyro.conf.Positional[Suite | Literal["all"]]
+    """A suite, or all four."""
+    tasks: tuple[str, ...] = ()
+    """Some of its tasks alone, such as cheetah-run."""
+    seeds: int | None = None
+    """How many seeds, from 0 on; by default 10, and 5 for variants, as in the paper."""
+    variants: tuple[str, ...] = ()
+    """Variants of the design study by name, or all; MR.Q itself, to compare them with, runs too."""
+    runs: Path = Path("runs")
+    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N."""
+    dry_run: bool = False
+    """Only say what there is to do, and what it would cost."""
+    settings: Settings = field(default_factory=Settings)
+
+    def run(self) -> None:
+        from mrq.benchmark.bench import bench
+
+        bench(self.suite, self.tasks, self.seeds, self.variants, self.runs, self.settings, self.dry_run, say, show)
+
+
+@dataclass(frozen=True)
 class Report:
     """Lay runs beside the paper's results: tables with intervals, aggregates, the design study."""
 
@@ -243,6 +268,7 @@ def main() -> None:
             | Annotated[Speed, tyro.conf.subcommand("speed")]
             | Annotated[Tasks, tyro.conf.subcommand("tasks")]
             | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+            | Annotated[Bench, tyro.conf.subcommand("bench")]
             | Annotated[Report, tyro.conf.subcommand("report")],
             prog="mrq",
             config=(tyro.conf.OmitArgPrefixes,),

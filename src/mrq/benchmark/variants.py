@@ -1,8 +1,9 @@
 """The twelve variants of the paper's design study (section 5.2), by name: what each changes of the hyperparameters."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+from mrq.environments.tasks import PROTOCOLS
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 
@@ -23,13 +24,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 DEFAULT = "MR.Q"
-CUSTOM = "MR.Q, changed"
+ATARI_STEPS = 1_000_000  # of the study in Atari; elsewhere it is as long as all else
 
 
 def variant_of(hyperparameters: Hyperparameters) -> str:
-    """Which of them these are; what is none of the paper's is only said to be changed."""
-    known = {DEFAULT: Hyperparameters()} | {name: varied(Hyperparameters(), name) for name in VARIANTS}
-    return next((name for name, theirs in known.items() if theirs == hyperparameters), CUSTOM)
+    """The name of what these are: MR.Q, a variant, or MR.Q with what was changed."""
+    plain = asdict(Hyperparameters())
+    changes = {name: value for name, value in asdict(hyperparameters).items() if value != plain[name]}
+    if not changes:
+        return DEFAULT
+    own = f"{DEFAULT} with {', '.join(f'{name}={value}' for name, value in changes.items())}"
+    return next((variant for variant, theirs in VARIANTS.items() if theirs == changes), own)
+
+
+def steps_of(suite: str) -> int:
+    """Steps after which the study compares its variants."""
+    return ATARI_STEPS if suite == "atari" else PROTOCOLS[suite].steps
 
 
 def varied(hyperparameters: Hyperparameters, variant: str) -> Hyperparameters:

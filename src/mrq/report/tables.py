@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.benchmark.variants import DEFAULT, VARIANTS, steps_of
 from mrq.environments.tasks import PROTOCOLS, paper_tasks
 from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate
 from mrq.report.records import Record
 from mrq.report.scores import AGGREGATES, CONTROL_RETURN, mean, score
-
-DESIGN_STUDY_STEPS = {suite: protocol.steps for suite, protocol in PROTOCOLS.items()} | {"atari": 1_000_000}
 
 
 class Cell(NamedTuple):
@@ -102,8 +100,9 @@ def alone(records: Sequence[Record]) -> list[Alone]:
 def design_study(records: Sequence[Record]) -> dict[tuple[str, str], tuple[Estimate, list[str]]]:
     """By variant and suite: the difference in mean score from MR.Q's own runs, and the tasks that both have."""
     found = {}
-    for suite, steps in DESIGN_STUDY_STEPS.items():
+    for suite in PROTOCOLS:
         tasks = [task.name for task in paper_tasks() if task.suite == suite]
+        steps = steps_of(suite)
         plain = _returns(records, DEFAULT, tasks, steps)
         for variant in VARIANTS:
             varied = _returns(records, variant, tasks, steps)

@@ -4,11 +4,11 @@ import csv
 import io
 from collections.abc import Sequence
 
-from mrq.benchmark.variants import VARIANTS
+from mrq.benchmark.variants import VARIANTS, steps_of
 from mrq.environments.tasks import PROTOCOLS
 from mrq.report import published
 from mrq.report.records import Record
-from mrq.report.tables import DESIGN_STUDY_STEPS, Alone, Cell, SuiteTable, alone, design_study, suite_table
+from mrq.report.tables import Alone, Cell, SuiteTable, alone, design_study, suite_table
 
 MISSING = "-"
 CSV_COLUMNS = ("suite", "row", "column", "mean", "low", "high", "seeds")
@@ -71,7 +71,7 @@ def _design_study(records: Sequence[Record]) -> list[str]:
                         _text(Cell(paper.mean, (paper.low, paper.high), None), 2),
                     ]
                 )
-    steps = ", ".join(f"{suite} {steps:,}" for suite, steps in DESIGN_STUDY_STEPS.items())
+    steps = ", ".join(f"{suite} {steps_of(suite):,}" for suite in PROTOCOLS)
     return [
         "## Design study",
         f"Differences in mean score from MR.Q, after as many steps as in the paper ({steps}).",

@@ -124,7 +124,8 @@ def _evaluate(
     for task, of_task in texts.items():
         name = f"{task}: " if len(texts) > 1 else ""
         progress.say(f"step {population.steps:,}: {name}return {', '.join(of_task)}{speed}")
-    progress.show_evaluation(float(np.mean([evaluation.mean for evaluation in evaluations if evaluation.returns])))
+    active = np.flatnonzero(population.active).tolist()
+    progress.show_evaluation({population.agents[agent]: evaluations[agent].mean for agent in active})
     progress.leave_out(time.monotonic() - began)
 
 

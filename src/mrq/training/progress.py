@@ -2,20 +2,40 @@
 
 import time
 from collections import deque
-from typing import Self
+from collections.abc import Callable
+from statistics import fmean
+from typing import NamedTuple, Self
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+
+from mrq.interface import Agent
+
+
+class Progress(NamedTuple):
+    steps: int
+    steps_per_second: float  # of each agent; 0 while unknown
+    returns: dict[Agent, float]  # the latest evaluations
+
+
+Watch = Callable[[Progress | str], None]  # told of progress, and of what would be said
 
 
 class ProgressBar:
-    """Steps, steps/s, time left and the last evaluation. `say` prints a line above the bar."""
+    """Steps, steps/s, time left and the last evaluation. `say` prints a line above the bar.
 
-    def __init__(self, label: str, steps: int, total_steps: int, period: int, shown: bool = True) -> None:
+    With `watch` nothing is shown here: it is told instead.
+    """
+
+    def __init__(
+        self, label: str, steps: int, total_steps: int, period: int, shown: bool = True, watch: Watch | None = None
+    ) -> None:
         self.total_steps, self.period = total_steps, period
-        self.console = Console(quiet=not shown, highlight=False, soft_wrap=True)
+        self._watch, self._returns = watch, dict[Agent, float]()
+        self.console = Console(quiet=not shown or watch is not None, highlight=False, soft_wrap=True)
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), steps)], maxlen=5)
-        self._bar = Progress(
+        self._bar = progress.Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
@@ -37,6 +57,8 @@ class ProgressBar:
 
     def say(self, line: str) -> None:
         self.console.print(line, markup=False)
+        if self._watch is not None:
+            self._watch(line)
 
     def show(self, steps: int, learning: bool) -> None:
         """Called at every step. Random steps go by fast and say nothing about the time left."""
@@ -45,11 +67,14 @@ class ProgressBar:
             left = (self.total_steps - steps) / max(self.steps_per_second, 1e-9)
             pace = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left" if learning else "random steps"
             self._bar.update(self._task, completed=steps, pace=pace)
+            if self._watch is not None:
+                self._watch(Progress(steps, self.steps_per_second if learning else 0.0, self._returns))
         elif steps % 10 == 0:
             self._bar.update(self._task, completed=steps)
 
-    def show_evaluation(self, mean_return: float) -> None:
-        self._bar.update(self._task, evaluation=f"return {mean_return:,.1f}")
+    def show_evaluation(self, returns: dict[Agent, float]) -> None:
+        self._returns = returns
+        self._bar.update(self._task, evaluation=f"return {fmean(returns.values()):,.1f}" if returns else "")
 
     def restart_clock(self, steps: int) -> None:
         """Measures the pace from here on, as when training begins."""

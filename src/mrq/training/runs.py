@@ -26,7 +26,7 @@ from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import COUNTERS, Population
-from mrq.training.progress import ProgressBar
+from mrq.training.progress import ProgressBar, Watch
 from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
 from mrq.training.settings import Settings, checked_seeds
 
@@ -40,14 +40,19 @@ class Outcome(NamedTuple):
     interrupted: bool
 
 
-def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root: Path, say: Say) -> Outcome:
-    """Trains one agent a task and seed, all together, each in a folder of its own under `root`."""
+def agents_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Agent]:
+    """One a task and seed."""
     if not tasks:
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
     if len(set(tasks)) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
+    return [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+
+
+def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, watch: Watch | None = None) -> Outcome:
+    """Trains the agents together, each in a folder of its own under `root`."""
+    tasks = list(dict.fromkeys(agent.task for agent in agents))
     settings = settings.completed(tasks)
-    agents = [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
     paths = [run_path(root, *agent) for agent in agents]
     for path in paths:
         refuse_existing(path)
@@ -61,11 +66,11 @@ def start(tasks: Sequence[str], seeds: tuple[int, ...], settings: Settings, root
             create_run_folder(path, *agent, settings, compiled, probes[agent.task].spaces)
             for path, agent in zip(paths, agents, strict=True)
         ]
-        interrupted, failed = _train(population, evaluated, runs, settings, say)
+        interrupted, failed = _train(population, evaluated, runs, settings, say, watch)
         return Outcome(runs, failed, interrupted)
 
 
-def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
+def resume(folders: Sequence[Path], steps: int | None, say: Say, watch: Watch | None = None) -> Outcome:
     """Goes on with runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
@@ -99,7 +104,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
     failed = []
     for group in groups:
         try:
-            interrupted, broken_off = _resume_together(group, probes, say)
+            interrupted, broken_off = _resume_together(group, probes, say, watch)
         except MRQError as error:
             if len(groups) == 1:
                 raise
@@ -111,7 +116,9 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say) -> Outcome:
     return Outcome(runs, failed, interrupted)
 
 
-def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) -> tuple[bool, list[RunFolder]]:
+def _resume_together(
+    runs: list[RunFolder], probes: dict[str, Probe], say: Say, watch: Watch | None
+) -> tuple[bool, list[RunFolder]]:
     """Whether it was interrupted, and the runs that broke off."""
     settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
     population = make_population(agents, probes, settings, runs[0].compiled, say)
@@ -122,7 +129,7 @@ def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say) 
             run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
         say(f"going on at step {population.steps:,} of {settings.total_steps:,}")
-        return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say)
+        return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say, watch)
 
 
 def make_population(
@@ -231,11 +238,12 @@ def train_runs(
     settings: Settings,
     shown: bool = True,
     on_step: Callable[[], bool | None] | None = None,
+    watch: Watch | None = None,
 ) -> Interruption:
     """The loop with its bar and its signals, and what must be put away afterwards."""
     period = settings.hyperparameters.target_period
     with (
-        ProgressBar(_label(population), population.steps, settings.total_steps, period, shown) as progress,
+        ProgressBar(_label(population), population.steps, settings.total_steps, period, shown, watch) as progress,
         Interruption() as interrupted,
     ):
         try:
@@ -280,9 +288,10 @@ def _train(
     runs: list[RunFolder],
     settings: Settings,
     say: Say,
+    watch: Watch | None,
 ) -> tuple[bool, list[RunFolder]]:
     """Whether it was interrupted, and the runs that broke off."""
-    interrupted = train_runs(population, evaluation_environments, runs, settings)
+    interrupted = train_runs(population, evaluation_environments, runs, settings, watch=watch)
     if interrupted():
         say(f"interrupted at step {population.steps:,}")
     return interrupted(), [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]

@@ -1,0 +1,72 @@
+"""mrq bench: from what was asked for to a matrix, and from its fleets to what came of them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mrq.benchmark.cost import MACHINES, overview
+from mrq.benchmark.local import run_fleets
+from mrq.benchmark.matrix import State, fleets, jobs, state_of
+from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.benchmark.view import View
+from mrq.environments.tasks import paper_tasks
+from mrq.errors import MRQError
+from mrq.replay.memory import available_memory
+from mrq.training.devices import chosen_device
+from mrq.training.settings import Settings
+
+SEEDS, SEEDS_OF_VARIANTS = 10, 5  # as the paper has them
+MEMORY_SHARE = 0.8  # of what a GPU has free
+
+
+def bench(
+    suite: str,
+    tasks: Sequence[str],
+    seeds: int | None,
+    variants: Sequence[str],
+    root: Path,
+    settings: Settings,
+    dry_run: bool,
+    say: Callable[[str], None],
+    show: Callable[[Sequence[Sequence[str]]], None],
+) -> None:
+    if seeds is None:
+        seeds = SEEDS_OF_VARIANTS if variants else SEEDS
+    if seeds < 1:
+        raise MRQError(f"--seeds is {seeds}; it must be 1 or more.")
+    names = list(VARIANTS) if tuple(variants) == ("all",) else list(variants)
+    matrix = jobs(chosen_tasks(suite, tasks), [DEFAULT, *names], range(seeds), settings, root)
+    device = chosen_device(settings.device)
+    if dry_run:
+        show(overview(matrix, device.type))
+        say(f"The hours are those of {MACHINES[device.type]}.")
+        return
+    states = {job: state_of(job) for job in matrix}
+    failed = {job: why for job, (state, _, why) in states.items() if state is State.UNUSABLE}
+    due = [job for job, (state, _, _) in states.items() if state in (State.TO_DO, State.UNFINISHED)]
+    memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
+    say(f"runs: {len(matrix)}, of which {len(due)} to do, {len(matrix) - len(due) - len(failed)} finished already")
+    with View(len(matrix), len(matrix) - len(due)) as view:
+        broken, interrupted = run_fleets(fleets(due, memory), view.show)
+    failed |= broken
+    if interrupted:
+        say("interrupted; the same command goes on where it stopped")
+        return
+    for job, why in failed.items():
+        say(f"{job.name}: {why}")
+    if failed:
+        raise MRQError(f"{len(failed)} of {len(matrix)} runs did not finish, for the reasons above.")
+    say(f"all of them are finished; see: mrq report {root}")
+
+
+def chosen_tasks(suite: str, names: Sequence[str]) -> list[str]:
+    """The paper's tasks of a suite, or those of them that were named, with or without the suite."""
+    known = [task.name for task in paper_tasks() if suite in ("all", task.suite)]
+    if not names:
+        return known
+    chosen = []
+    for name in names:
+        matching = [task for task in known if name in (task, task.partition("/")[2])]
+        if not matching:
+            raise MRQError(f"the paper has no task {name!r} in {suite}; `mrq tasks` lists those it has.")
+        chosen += matching
+    return list(dict.fromkeys(chosen))

@@ -1,0 +1,106 @@
+"""The run matrix: tasks x variants x seeds, what of it is done, and which runs train together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import groupby
+from pathlib import Path
+
+from mrq.benchmark.variants import DEFAULT, steps_of, varied
+from mrq.environments.tasks import full_name, paper_tasks, suite_of
+from mrq.errors import MRQError
+from mrq.interface import Agent
+from mrq.replay.buffer import slots_needed
+from mrq.training.checkpoint import latest_checkpoint, step_of
+from mrq.training.run_folder import RunFolder
+from mrq.training.runs import run_path
+from mrq.training.settings import Settings
+
+LARGEST_FLEET = 64  # more agents gain next to nothing, and their results come later
+BYTES_BESIDE_REPLAY = 400_000_000  # that an agent of vectors takes for networks, moments and gradients, generously
+
+
+class State(Enum):
+    TO_DO = "to do"
+    UNFINISHED = "unfinished"
+    FINISHED = "finished"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the matrix."""
+
+    agent: Agent
+    variant: str
+    settings: Settings  # complete, with the variant's hyperparameters
+    root: Path  # where it lies, as `mrq train --runs` would have it
+
+    @property
+    def path(self) -> Path:
+        return run_path(self.root, *self.agent)
+
+    @property
+    def name(self) -> str:
+        return self.agent.name if self.variant == DEFAULT else f"{self.agent.name}, {self.variant}"
+
+
+def jobs(
+    tasks: Sequence[str], variants: Sequence[str], seeds: Sequence[int], settings: Settings, root: Path
+) -> list[Job]:
+    """Variants have folders of their own under `root`; MR.Q itself lies where `mrq train` puts it."""
+    made = []
+    for variant in variants:
+        h = settings.hyperparameters if variant == DEFAULT else varied(settings.hyperparameters, variant)
+        place = root if variant == DEFAULT else root / variant
+        for task in tasks:
+            own = replace(settings, hyperparameters=h)
+            if variant != DEFAULT and settings.steps is None:
+                own = replace(own, steps=steps_of(suite_of(task)))
+            own = own.completed([task])
+            made += [Job(Agent(task, seed), variant, own, place) for seed in seeds]
+    return made
+
+
+def state_of(job: Job) -> tuple[State, int, str]:
+    """Of a job's run: its state, the step it has come to, and why it is unusable."""
+    if not job.path.exists():
+        return State.TO_DO, 0, ""
+    try:
+        run = RunFolder(job.path)
+        checkpoint = latest_checkpoint(run.checkpoints)
+    except MRQError as error:
+        return State.UNUSABLE, 0, str(error)
+    if run.settings.hyperparameters != job.settings.hyperparameters:
+        return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
+    step = 0 if checkpoint is None else step_of(checkpoint)
+    return (State.FINISHED if step >= job.settings.total_steps else State.UNFINISHED), step, ""
+
+
+def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:
+    """Those that may train together and fit into `memory` bytes of a GPU; without one, each trains alone.
+
+    Agents that see images gain nothing by company.
+    """
+
+    def kind(job: Job) -> str:
+        return repr((suite_of(job.agent.task), job.settings, job.root, job.path.exists()))
+
+    made = []
+    for _, group in groupby(sorted(due, key=kind), key=kind):
+        together = list(group)
+        size = 1 if memory is None or _sees_images(together[0]) else max(1, memory // max(map(_bytes, together)))
+        size = min(size, LARGEST_FLEET)
+        made += [together[start : start + size] for start in range(0, len(together), size)]
+    return made
+
+
+def _sees_images(job: Job) -> bool:
+    return suite_of(job.agent.task) in ("dmc-visual", "atari")
+
+
+def _bytes(job: Job) -> int:
+    """What an agent of vectors takes."""
+    task = next(task for task in paper_tasks() if task.name == full_name(job.agent.task))
+    numbers = int(task.observation) + task.actions + 5
+    return 4 * numbers * slots_needed(job.settings.total_steps, job.settings.hyperparameters) + BYTES_BESIDE_REPLAY

@@ -1,0 +1,71 @@
+"""Which runs there are, what of them is done, and which train together."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mrq import MRQError
+from mrq.benchmark.bench import chosen_tasks
+from mrq.benchmark.cost import SPEEDS, overview
+from mrq.benchmark.matrix import LARGEST_FLEET, State, fleets, jobs, state_of
+from mrq.benchmark.variants import DEFAULT
+from mrq.training.run_folder import create_run_folder
+from mrq.training.settings import Settings
+
+
+def test_the_paper_has_1180_runs_and_its_study_5_seeds_of_13(tmp_path):
+    whole = jobs(chosen_tasks("all", ()), [DEFAULT], range(10), Settings(), tmp_path)
+    assert len({job.path for job in whole}) == 1180
+    study = jobs(chosen_tasks("atari", ()), [DEFAULT, "no-lap"], range(5), Settings(), tmp_path)
+    assert {job.settings.total_steps for job in study if job.variant == DEFAULT} == {2_500_000}
+    assert {job.settings.total_steps for job in study if job.variant == "no-lap"} == {1_000_000}
+    assert {job.settings.hyperparameters.prioritised for job in study if job.variant == "no-lap"} == {False}
+    assert study[-1].path == tmp_path / "no-lap" / "atari" / "Zaxxon" / "seed-4"
+    assert study[-1].name == "atari/Zaxxon (seed 4), no-lap"
+    rows = overview(whole, "cuda")
+    assert rows[1][:4] == ["gym", "MR.Q", "50", "50"]
+    assert float(rows[1][-1].replace(",", "")) == pytest.approx(50e6 / SPEEDS["cuda"]["gym"] / 3600, abs=0.05)
+
+
+def test_tasks_are_named_with_their_suite_or_without():
+    assert chosen_tasks("dmc", ("cheetah-run", "dmc/walker-run")) == ["dmc/cheetah-run", "dmc/walker-run"]
+    assert chosen_tasks("all", ("cheetah-run",)) == ["dmc/cheetah-run", "dmc-visual/cheetah-run"]
+    with pytest.raises(MRQError, match="the paper has no task 'cheetah-run' in gym"):
+        chosen_tasks("gym", ("cheetah-run",))
+
+
+def test_a_fleet_is_of_one_suite_and_variant_and_fits(tmp_path):
+    def sizes(suite, memory, variants=(DEFAULT,), seeds=3):
+        made = fleets(jobs(chosen_tasks(suite, ()), variants, range(seeds), Settings(), tmp_path), memory)
+        for fleet in made:
+            assert len({(job.variant, job.agent.task.partition("/")[0]) for job in fleet}) == 1
+        return sorted(map(len, made))
+
+    assert sizes("gym", 10**12) == [15]
+    assert sizes("gym", 10**12, (DEFAULT, "no-lap")) == [15, 15]
+    assert sizes("all", 10**12)[-3:] == [15, 84 - LARGEST_FLEET, LARGEST_FLEET]
+    assert sizes("gym", None) == [1] * 15  # a CPU gains nothing by company
+    assert sizes("atari", 10**12) == [1] * 171  # nor do convolutions
+    one = 4 * (376 + 17 + 5) * 1_000_000 + 400_000_000  # Humanoid's replay, and what is beside it
+    assert sizes("gym", 4 * one) == [3, 4, 4, 4]
+    assert sizes("gym", one // 2) == [1] * 15
+
+
+def test_states(tmp_path, small):
+    settings = Settings(steps=100, hyperparameters=small)
+    first, second, third = jobs(["gym/Hopper-v4"], [DEFAULT], range(3), settings, tmp_path)
+    assert state_of(first) == (State.TO_DO, 0, "")
+    create_run_folder(first.path, *first.agent, first.settings, False, {}).close()
+    assert state_of(first) == (State.UNFINISHED, 0, "")
+    other = replace(first.settings, hyperparameters=replace(small, discount=0.5))
+    create_run_folder(second.path, *second.agent, other, False, {}).close()
+    state, _, why = state_of(second)
+    assert (state, "was trained with other hyperparameters" in why) == (State.UNUSABLE, True)
+    third.path.mkdir()
+    state, _, why = state_of(third)
+    assert (state, "it has no run.json" in why) == (State.UNUSABLE, True)
+    assert [
+        len(fleet) for fleet in fleets([first, *jobs(["gym/Hopper-v4"], [DEFAULT], [7], settings, tmp_path)], 10**12)
+    ] == [1, 1]
+    assert isinstance(first.path, Path)
