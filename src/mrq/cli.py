@@ -1,6 +1,7 @@
 """The command line: mrq train, evaluate, resume, speed, tasks, doctor, bench, report."""
 
 import errno
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -260,6 +261,10 @@ def refuse(sentence: str, status: int = 1) -> NoReturn:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know every sign we use
+    command = None
     try:
         command = tyro.cli(
             Annotated[Train, tyro.conf.subcommand("train")]
@@ -281,8 +286,10 @@ def main() -> None:
         sys.exit(1)  # whoever read what we print has gone
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        refuse("no space is left on the disk; make room, then use `mrq resume`." if full else f"{error}.")
+        then = ", then use `mrq resume`" if isinstance(command, Train | Resume | Bench) else ""
+        refuse(f"no space is left on the disk; make room{then}." if full else f"{error}.")
     except MemoryError as error:
         refuse(f"there is not enough memory ({error}); use smaller networks or batches, or fewer agents.")
     except KeyboardInterrupt:
-        refuse("stopped at once; a checkpoint, if one was written, is intact.", status=130)
+        checkpoint = " a checkpoint, if one was written, is intact."
+        refuse("stopped at once;" + checkpoint if isinstance(command, Train | Resume | Bench) else "stopped.", 130)

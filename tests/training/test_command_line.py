@@ -229,7 +229,7 @@ def test_a_changed_run_json_is_refused(finished, tmp_path):
     (tmp_path / "run" / "run.json").write_text(text)
     code, _, err = mrq("resume", tmp_path / "run", "--steps", 10, cwd=tmp_path)
     assert code == 1
-    assert "has finished its 450 steps" in err
+    assert "has come to step 450 already; --steps must be more." in err
     assert (tmp_path / "run" / "run.json").read_text() == text, "a refused request changes nothing"
 
 
@@ -353,7 +353,7 @@ def test_tasks_and_doctor_say_what_this_machine_can_run(tmp_path):
     words = [line.split() for line in lines]
     assert ["gym/HalfCheetah-v4", "17", "6", "continuous", "1,000,000", "5,000", "yes"] in words
     assert ["atari/Pong", "84x84", "6", "discrete", "2,500,000", "100,000", "no"] in words
-    assert "libegl1" in lines[-2]
+    assert "MUJOCO_GL is 'osmesa-of-another-world', which does not work here" in lines[-2]
     assert "pip install 'mrq-rl[atari]'" in lines[-1]
     code, out, _ = mrq("doctor", cwd=tmp_path, **missing)
     states = {line.split()[1]: line.split()[0] for line in out.splitlines()}

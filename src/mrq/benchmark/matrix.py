@@ -11,7 +11,6 @@ from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Agent
 from mrq.replay.buffer import slots_needed
-from mrq.training.checkpoint import latest_checkpoint, step_of
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import run_path
 from mrq.training.settings import Settings
@@ -68,13 +67,13 @@ def state_of(job: Job) -> tuple[State, int, str]:
         return State.TO_DO, 0, ""
     try:
         run = RunFolder(job.path)
-        checkpoint = latest_checkpoint(run.checkpoints)
+        step = run.step
     except MRQError as error:
         return State.UNUSABLE, 0, str(error)
     if run.settings.hyperparameters != job.settings.hyperparameters:
         return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
-    step = 0 if checkpoint is None else step_of(checkpoint)
-    return (State.FINISHED if step >= job.settings.total_steps else State.UNFINISHED), step, ""
+    unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and run.unfinished)
+    return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
 
 
 def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:

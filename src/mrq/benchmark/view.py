@@ -16,6 +16,7 @@ MOST_ROWS = 40  # of a fleet; the others do the same
 class View:
     def __init__(self, total: int, done: int) -> None:
         self.total, self.done = total, done
+        self._fleet: Sequence[Job] = ()  # the one in training
         self.console = Console(highlight=False, soft_wrap=True)
         self._live = Live(console=self.console, refresh_per_second=4)
         self._returns: dict[str, float] = {}
@@ -30,6 +31,9 @@ class View:
             self._live.stop()
 
     def show(self, fleet: Sequence[Job], progress: Progress) -> None:
+        if fleet is not self._fleet:
+            self.done += len(self._fleet)
+            self._fleet = fleet
         if self.console.is_terminal:
             self._live.update(self._table(fleet, progress))
         for job in fleet:

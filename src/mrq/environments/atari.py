@@ -58,6 +58,8 @@ class AtariGame(gym.Env[Array, np.int64]):
         return self._frame, {}
 
     def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):  # the emulator would wait for ever
+            raise ValueError(f"the action {action} is not one of {self.action_space}")
         frames, rewards, terminated, truncated, _ = self._games.step(np.array([action]))
         self._frame = frames[0, 0]
         return self._frame, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}

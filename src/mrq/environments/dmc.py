@@ -1,12 +1,13 @@
 """DeepMind Control tasks as Gymnasium environments, as the paper plays them: from vectors or from pixels."""
 
 import importlib
+import os
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from mrq.environments.rendering import chosen_renderer, renderer
+from mrq.environments.rendering import advice, chosen_renderer, renderer
 from mrq.environments.spaces import IMAGE_SIZE
 from mrq.errors import MRQError
 from mrq.interface import Array
@@ -101,7 +102,9 @@ def _start_rendering(name: str, physics: Any) -> None:
                 importlib.reload(_render)
         physics.render(IMAGE_SIZE, IMAGE_SIZE)
     except Exception as error:  # of any kind: PyOpenGL stumbles over a missing library with an AttributeError
-        raise MRQError(
-            f"pictures of {name} need OpenGL without a screen: install the system package libegl1 (or libosmesa6, and "
-            f"set MUJOCO_GL=osmesa), for what is here failed: {' '.join(str(error).split())}"
-        ) from error
+        if not os.environ.get("MUJOCO_GL") and _render.BACKEND not in ("off", chosen_renderer()):
+            raise MRQError(
+                f"dm_control was imported before mrq and has chosen {_render.BACKEND} to draw with; set "
+                f"MUJOCO_GL={chosen_renderer()} to have pictures of {name}."
+            ) from error
+        raise MRQError(f"{name} cannot be drawn: {advice(error)}") from error

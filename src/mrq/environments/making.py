@@ -110,6 +110,8 @@ def _advice(task: str) -> str:
 
 def _missing_package(task: str, error: Exception) -> str:
     text = _one_line(error)
+    if "gymnasium-robotics" in text:
+        return f"{task} is an old version that Gymnasium has given up; use {re.sub('-v[0-9]+$', '-v4', task)}."
     for module, extra in EXTRAS.items():
         if module in text.lower():
             return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"

@@ -17,6 +17,21 @@ def chosen_renderer() -> str:
     return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
 
 
+def advice(error: Exception) -> str:
+    """What to do where drawing failed."""
+    named = os.environ.get("MUJOCO_GL")
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    if named:
+        return (
+            f"MUJOCO_GL is {named!r}, which does not work here ({what}); unset it, or install the system package "
+            "libegl1 for egl or libosmesa6 for osmesa."
+        )
+    return (
+        "drawing needs OpenGL without a screen; install the system package libegl1, or libosmesa6 and set "
+        f"MUJOCO_GL=osmesa ({what})."
+    )
+
+
 def import_mujoco() -> None:
     try:
         importlib.import_module("mujoco")

@@ -10,6 +10,7 @@ import numpy as np
 from mrq.algorithm.learner import Learner
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
+from mrq.environments.rendering import advice
 from mrq.errors import MRQError
 from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
@@ -107,7 +108,8 @@ def _picture(environment: Environment) -> Array:
     try:
         picture = environment.render()
     except Exception as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        of_mujoco = hasattr(environment.unwrapped, "mujoco_renderer")
+        what = advice(error) if of_mujoco else " ".join(f"{type(error).__name__}: {error}".split())
         raise MRQError(f"the environment cannot be filmed: {what}") from error
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")

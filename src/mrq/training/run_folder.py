@@ -74,10 +74,17 @@ class RunFolder:
         return latest
 
     @property
-    def unfinished(self) -> bool:
-        """Whether there are steps left of those asked for."""
+    def step(self) -> int:
+        """That it has come to, by its latest checkpoint."""
         latest = latest_checkpoint(self.checkpoints)
-        return latest is None or step_of(latest) < self.settings.total_steps
+        return 0 if latest is None else step_of(latest)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are steps left of those asked for, or the evaluation after them."""
+        rows = self.evaluations()
+        owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
+        return self.step < self.settings.total_steps or owes
 
     def extend(self, steps: int) -> None:
         """Asks for another number of steps from now on."""

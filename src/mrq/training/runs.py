@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault, Environments
 from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
+from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Agent
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
@@ -79,13 +80,15 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say, watch: Watch | 
     runs = [RunFolder(folder) for folder in folders]
     places = {}
     for run in runs:
+        if steps is not None and steps < run.step:
+            raise MRQError(f"the run in {run.path} has come to step {run.step:,} already; --steps must be more.")
+        if steps in (None, run.step) and not run.unfinished:
+            raise MRQError(
+                f"the run in {run.path} has finished its {run.step:,} steps; go on with more, such as "
+                f"--steps {2 * run.step}."
+            )
         run.lock()
         counters = counters_of(run, latest_checkpoint(run.checkpoints))
-        done = counters.get("steps", 0)
-        if done >= (steps or run.settings.total_steps):
-            raise MRQError(
-                f"the run in {run.path} has finished its {done:,} steps; go on with more, such as --steps {2 * done}."
-            )
         places[run.path] = [counters.get(name) for name in COUNTERS]
     timeout = max(run.settings.environment_timeout for run in runs)
     probes = probe(list(dict.fromkeys(run.task for run in runs)), timeout)
@@ -188,7 +191,10 @@ def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     if checkpoint is None:
         return
     counters = counters_of(run, checkpoint)
-    sentence = population.load_state_of(agent, read_tensors(checkpoint), read_arrays(checkpoint), counters)
+    try:
+        sentence = population.load_state_of(agent, read_tensors(checkpoint), read_arrays(checkpoint), counters)
+    except KeyError as error:
+        raise MRQError(f"the checkpoint in {run.path} is another version's: it has no {error}.") from None
     if sentence is not None:
         say(sentence)
 
@@ -198,7 +204,8 @@ def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:
     if checkpoint is None:
         return {}
     counters = read_counters(checkpoint)
-    if counters["run"] != run.identity:
+    written = counters["run"] | {"hyperparameters": asdict(Hyperparameters()) | counters["run"]["hyperparameters"]}
+    if written != run.identity:  # what an older version did not have yet is as it was then
         raise MRQError(
             f"the task, seed or hyperparameters in {run.path / 'run.json'} are not those of its checkpoint; "
             "restore the file from a copy."

@@ -1,0 +1,50 @@
+"""Starting and resuming, in this process."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from mrq import MRQError
+from mrq.interface import Agent
+from mrq.training import loop
+from mrq.training.run_folder import RunFolder
+from mrq.training.runs import resume, start
+from mrq.training.settings import Settings
+
+
+def quiet(line):
+    pass
+
+
+@pytest.fixture
+def settings(small):
+    return Settings(steps=60, evaluate_every=50, evaluation_episodes=1, workers=0, hyperparameters=small)
+
+
+def steps_evaluated(run):
+    return [int(row["step"]) for row in run.evaluations()]
+
+
+def test_an_interrupted_last_evaluation_is_made_up_for(settings, tmp_path, monkeypatch):
+    evaluate = loop.evaluate
+    monkeypatch.setattr(loop, "evaluate", lambda *a, **k: None if a[3] == 60 else evaluate(*a, **k))
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    assert (run.step, run.unfinished, steps_evaluated(run)) == (60, True, [0, 50])
+    monkeypatch.undo()
+    (run,) = resume([run.path], None, quiet).runs
+    assert (run.step, run.unfinished, steps_evaluated(run)) == (60, False, [0, 50, 60])
+    with pytest.raises(MRQError, match="has finished its 60 steps; go on with more, such as --steps 120"):
+        resume([run.path], None, quiet)
+    with pytest.raises(MRQError, match="has come to step 60 already; --steps must be more"):
+        resume([run.path], 30, quiet)
+
+
+def test_a_run_from_before_a_hyperparameter_existed_goes_on(settings, tmp_path):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    document = json.loads((run.path / "run.json").read_text())
+    del document["settings"]["hyperparameters"]["linear_value"]
+    (run.path / "run.json").write_text(json.dumps(document))
+    assert RunFolder(run.path).settings == replace(settings).completed(["Pendulum-v1"])
+    resume([run.path], 65, quiet)
+    assert RunFolder(run.path).step == 65
