@@ -3,3 +3,8 @@
 
 class MRQError(Exception):
     """One clear sentence that says what is wrong and what to do. The command line prints it without a traceback."""
+
+
+def one_line(error: BaseException) -> str:
+    """What another's error says, to be part of a sentence."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -42,7 +42,7 @@ def bench(
         return
     states = {job: state_of(job) for job in matrix}
     failed = {job: why for job, (state, _, why) in states.items() if state is State.UNUSABLE}
-    due = [job for job, (state, _, _) in states.items() if state in (State.TO_DO, State.UNFINISHED)]
+    due = [job for job, (state, _, _) in states.items() if state.due]
     memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
     say(f"runs: {len(matrix)}, of which {len(due)} to do, {len(matrix) - len(due) - len(failed)} finished already")
     with View(len(matrix), len(matrix) - len(due)) as view:

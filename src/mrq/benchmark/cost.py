@@ -23,9 +23,7 @@ def overview(jobs: Sequence[Job], device: str) -> list[list[str]]:
     for (suite, variant), own in groups.items():
         states = [state_of(job) for job in own]
         left = sum(
-            job.settings.total_steps - step
-            for job, (state, step, _) in zip(own, states, strict=True)
-            if state in (State.TO_DO, State.UNFINISHED)
+            job.settings.total_steps - step for job, (state, step, _) in zip(own, states, strict=True) if state.due
         )
         cost = left / SPEEDS[device][suite] / 3_600
         hours += cost

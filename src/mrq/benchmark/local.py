@@ -9,7 +9,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from mrq.benchmark.matrix import Job, State, state_of
-from mrq.errors import MRQError
+from mrq.environments.children import how_it_ended
+from mrq.errors import MRQError, one_line
 from mrq.training.interruption import Interruption
 from mrq.training.progress import Progress
 from mrq.training.runs import resume, start
@@ -59,7 +60,7 @@ def _run(fleet: Sequence[Job], told: Told, interrupted: Interruption) -> list[st
         process.kill()  # a second Ctrl-C waits for nothing
         process.join()
     if process.exitcode and process.exitcode < 0:
-        said.append(f"its process was killed by signal {-process.exitcode}.")
+        said.append(f"{how_it_ended(process)}.")
     return said
 
 
@@ -83,5 +84,5 @@ def _train(connection: "Connection[Any, Any]", fleet: Sequence[Job]) -> None:
         raise SystemExit(1) from None
     except Exception as error:
         traceback.print_exc()
-        tell(f"{type(error).__name__}: {error}")
+        tell(one_line(error))
         raise SystemExit(1) from None

@@ -9,8 +9,8 @@ from pathlib import Path
 from mrq.benchmark.variants import DEFAULT, steps_of, varied
 from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
-from mrq.interface import Agent
-from mrq.replay.buffer import slots_needed
+from mrq.interface import Agent, Spec
+from mrq.replay.buffer import bytes_needed, slots_needed
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import run_path
 from mrq.training.settings import Settings
@@ -24,6 +24,10 @@ class State(Enum):
     UNFINISHED = "unfinished"
     FINISHED = "finished"
     UNUSABLE = "unusable"
+
+    @property
+    def due(self) -> bool:
+        return self in (State.TO_DO, State.UNFINISHED)
 
 
 @dataclass(frozen=True)
@@ -101,5 +105,6 @@ def _sees_images(job: Job) -> bool:
 def _bytes(job: Job) -> int:
     """What an agent of vectors takes."""
     task = next(task for task in paper_tasks() if task.name == full_name(job.agent.task))
-    numbers = int(task.observation) + task.actions + 5
-    return 4 * numbers * slots_needed(job.settings.total_steps, job.settings.hyperparameters) + BYTES_BESIDE_REPLAY
+    spec = Spec((int(task.observation),), 1, task.actions, False)
+    slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters)
+    return sum(bytes_needed(1, spec, slots)) + BYTES_BESIDE_REPLAY

@@ -21,8 +21,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-step-return": {"value_horizon": 1},
     "no-unroll": {"encoder_horizon": 1},
 }
-
-
 DEFAULT = "MR.Q"
 ATARI_STEPS = 1_000_000  # of the study in Atari; elsewhere it is as long as all else
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mrq.environments.making import Environment
 from mrq.environments.spaces import Border, Fault
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 from mrq.interface import Array
 
 
@@ -52,5 +52,5 @@ class Guarded:
             return function()
         except (Exception, SystemExit) as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
-            what = " ".join(f"{type(error).__name__}: {error}".split())
+            what = one_line(error)
             raise Fault(f"it raised {what} ({Path(place.filename).name}, line {place.lineno})") from error

@@ -14,7 +14,7 @@ import gymnasium as gym
 
 from mrq.environments import atari, dmc
 from mrq.environments.rendering import chosen_renderer, import_mujoco
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 
 Environment = gym.Env[Any, Any]
 EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # a module, and the extra that brings it
@@ -43,7 +43,7 @@ def make_environment(task: str, **options: Any) -> Environment:
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(_missing_package(task, error)) from error
         except Exception as error:
-            raise MRQError(f"the environment {task!r} could not be made: {_one_line(error)}") from error
+            raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}") from error
     if not isinstance(environment, gym.Env):
         raise MRQError(f"{task!r} gave {type(environment).__name__} where a gymnasium.Env was expected.")
     return environment
@@ -109,14 +109,10 @@ def _advice(task: str) -> str:
 
 
 def _missing_package(task: str, error: Exception) -> str:
-    text = _one_line(error)
+    text = one_line(error)
     if "gymnasium-robotics" in text:
         return f"{task} is an old version that Gymnasium has given up; use {re.sub('-v[0-9]+$', '-v4', task)}."
     for module, extra in EXTRAS.items():
         if module in text.lower():
             return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"
     return f"{task} needs a package that is not installed: {text}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes.util import find_library
 
+from mrq.errors import one_line
+
 
 def chosen_renderer() -> str:
     """The one MUJOCO_GL names; else EGL, or OSMesa where that alone is there."""
@@ -20,15 +22,14 @@ def chosen_renderer() -> str:
 def advice(error: Exception) -> str:
     """What to do where drawing failed."""
     named = os.environ.get("MUJOCO_GL")
-    what = " ".join(f"{type(error).__name__}: {error}".split())
     if named:
         return (
-            f"MUJOCO_GL is {named!r}, which does not work here ({what}); unset it, or install the system package "
-            "libegl1 for egl or libosmesa6 for osmesa."
+            f"MUJOCO_GL is {named!r}, which does not work here ({one_line(error)}); unset it, or install the system "
+            "package libegl1 for egl or libosmesa6 for osmesa."
         )
     return (
         "drawing needs OpenGL without a screen; install the system package libegl1, or libosmesa6 and set "
-        f"MUJOCO_GL=osmesa ({what})."
+        f"MUJOCO_GL=osmesa ({one_line(error)})."
     )
 
 

@@ -1,6 +1,7 @@
 """The paper's 118 tasks (appendix B.3): what they are, in tasks.csv, and how each of their four suites is played."""
 
 import csv
+from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
@@ -54,6 +55,12 @@ def protocol_of(task: str) -> Protocol:
     return PROTOCOLS[suite_of(task)]
 
 
-def paper_tasks() -> list[Task]:
+@cache
+def paper_tasks() -> tuple[Task, ...]:
     with files("mrq.environments").joinpath("tasks.csv").open() as file:
-        return [Task(row["task"], row["observation"], int(row["actions"])) for row in csv.DictReader(file)]
+        return tuple(Task(row["task"], row["observation"], int(row["actions"])) for row in csv.DictReader(file))
+
+
+def names_in(suite: str) -> list[str]:
+    """Of the paper's tasks."""
+    return [task.name for task in paper_tasks() if task.suite == suite]

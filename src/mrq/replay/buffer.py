@@ -234,7 +234,7 @@ def slots_needed(total_steps: int, hyperparameters: Hyperparameters) -> int:
 
 def reserve(agents: int, spec: Spec, slots: int, device: torch.device) -> str:
     """Says what memory a replay will take at most and where, or refuses where the machine does not have it."""
-    frames, records = _bytes(agents, spec, slots)
+    frames, records = bytes_needed(agents, spec, slots)
     needed, available = frames + records, available_memory(device)
     what = f"replay of up to {slots:,} observations an agent"
     if _frames_in_host_memory(agents, spec, slots, device):
@@ -254,11 +254,11 @@ def reserve(agents: int, spec: Spec, slots: int, device: torch.device) -> str:
 
 def _frames_in_host_memory(agents: int, spec: Spec, slots: int, device: torch.device) -> bool:
     """Whether a GPU has no room for images, beside the rest and what updates need."""
-    needed = sum(_bytes(agents, spec, slots)) + UPDATES_MEMORY
+    needed = sum(bytes_needed(agents, spec, slots)) + UPDATES_MEMORY
     return device.type == "cuda" and spec.image and needed > available_memory(device)
 
 
-def _bytes(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
+def bytes_needed(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
     """Of the frames, and of all else."""
     frame = int(np.prod(spec.frame_shape)) * (1 if spec.image else 4)
     return agents * slots * frame, agents * slots * 4 * (len(FLAGS) + spec.action_size + 1)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS, steps_of
-from mrq.environments.tasks import PROTOCOLS, paper_tasks
+from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
 from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate
@@ -47,9 +47,14 @@ class Alone:
     cell: Cell
 
 
+def suite_tables(records: Sequence[Record]) -> list[SuiteTable]:
+    """Of the suites that have complete runs."""
+    return [table for suite in PROTOCOLS if (table := suite_table(suite, records)) is not None]
+
+
 def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
     """None where no run of the suite is complete."""
-    steps, tasks = PROTOCOLS[suite].steps, [task.name for task in paper_tasks() if task.suite == suite]
+    steps, tasks = PROTOCOLS[suite].steps, names_in(suite)
     finals = {algorithm: _returns(records, algorithm, tasks, steps) for algorithm in _algorithms(records)}
     finals = {algorithm: returns for algorithm, returns in finals.items() if returns}
     if not finals:
@@ -101,8 +106,7 @@ def design_study(records: Sequence[Record]) -> dict[tuple[str, str], tuple[Estim
     """By variant and suite: the difference in mean score from MR.Q's own runs, and the tasks that both have."""
     found = {}
     for suite in PROTOCOLS:
-        tasks = [task.name for task in paper_tasks() if task.suite == suite]
-        steps = steps_of(suite)
+        tasks, steps = names_in(suite), steps_of(suite)
         plain = _returns(records, DEFAULT, tasks, steps)
         for variant in VARIANTS:
             varied = _returns(records, variant, tasks, steps)

@@ -8,16 +8,15 @@ from mrq.benchmark.variants import VARIANTS, steps_of
 from mrq.environments.tasks import PROTOCOLS
 from mrq.report import published
 from mrq.report.records import Record
-from mrq.report.tables import Alone, Cell, SuiteTable, alone, design_study, suite_table
+from mrq.report.tables import Alone, Cell, SuiteTable, alone, design_study, suite_tables
 
 MISSING = "-"
 CSV_COLUMNS = ("suite", "row", "column", "mean", "low", "high", "seeds")
 
 
 def markdown(records: Sequence[Record]) -> str:
-    tables = [table for suite in PROTOCOLS if (table := suite_table(suite, records)) is not None]
     parts = ["# MR.Q: our runs beside the paper's", f"{len(records)} runs. Intervals are 95% stratified bootstraps."]
-    for table in tables:
+    for table in suite_tables(records):
         parts += _suite(table)
     parts += _design_study(records)
     parts += _alone(records)
@@ -29,12 +28,11 @@ def as_csv(records: Sequence[Record]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    for suite in PROTOCOLS:
-        table = suite_table(suite, records)
-        if table is not None:
-            for name, row in (table.rows | table.aggregates).items():
-                for column, cell in row.items():
-                    writer.writerow((suite, name, column, cell.mean, *(cell.interval or ("", "")), cell.seeds or ""))
+    for table in suite_tables(records):
+        for name, row in (table.rows | table.aggregates).items():
+            for column, cell in row.items():
+                interval = cell.interval or ("", "")
+                writer.writerow((table.suite, name, column, cell.mean, *interval, cell.seeds or ""))
     return file.getvalue()
 
 

@@ -11,7 +11,7 @@ import torch
 
 from mrq.environments.probing import trials
 from mrq.environments.rendering import chosen_renderer
-from mrq.environments.tasks import PROTOCOLS, paper_tasks
+from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.errors import MRQError
 from mrq.replay.memory import available_memory, readable
 from mrq.training.compiling import COMPILER, can_compile
@@ -43,7 +43,7 @@ def findings() -> Iterator[Finding]:
 
 def obstacles(suites: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """For each suite, why its tasks cannot be run here, or None: found out by running its first task."""
-    first = {suite: next(task.name for task in paper_tasks() if task.suite == suite) for suite in suites}
+    first = {suite: names_in(suite)[0] for suite in suites}
     results = trials(list(first.values()), TIMEOUT)
     for suite, (_, result) in zip(first, results, strict=True):
         yield suite, str(result) if isinstance(result, MRQError) else None

@@ -11,7 +11,7 @@ from mrq.algorithm.learner import Learner
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
@@ -109,7 +109,7 @@ def _picture(environment: Environment) -> Array:
         picture = environment.render()
     except Exception as error:
         of_mujoco = hasattr(environment.unwrapped, "mujoco_renderer")
-        what = advice(error) if of_mujoco else " ".join(f"{type(error).__name__}: {error}".split())
+        what = advice(error) if of_mujoco else one_line(error)
         raise MRQError(f"the environment cannot be filmed: {what}") from error
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")
