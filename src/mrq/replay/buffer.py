@@ -139,7 +139,7 @@ class Replay:
         records = self._records[rows, path[..., :-1]]
         return Windows(
             slots=first.squeeze(-1),
-            states=self._states(path[..., states]),
+            states=self._states(torch.stack([path[..., offset] for offset in states], -1)),
             actions=records[..., len(FLAGS) :],
             rewards=records[..., 0],
             alive=alive,
