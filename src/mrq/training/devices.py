@@ -3,7 +3,7 @@
 import torch
 
 from mrq.errors import MRQError
-from mrq.training.settings import Settings
+from mrq.training.settings import Precision, Settings
 
 
 def chosen_device(name: str) -> torch.device:
@@ -22,13 +22,21 @@ def chosen_device(name: str) -> torch.device:
     return device
 
 
+def chosen_precision(settings: Settings, device: torch.device) -> Precision:
+    if settings.precision != "auto":
+        return settings.precision
+    has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16" if has_bf16 else "float32"
+
+
 def set_precision(settings: Settings, device: torch.device) -> torch.dtype:
     """The type in which matrices are multiplied. TF32 is float32 to PyTorch, with a switch for the whole process."""
+    precision = chosen_precision(settings, device)
     if device.type == "cuda":
-        rounded = settings.precision == "tf32"
+        rounded = precision == "tf32"
         torch.set_float32_matmul_precision("high" if rounded else "highest")
         torch.backends.cudnn.allow_tf32 = rounded
-    return torch.bfloat16 if settings.precision == "bf16" else torch.float32
+    return torch.bfloat16 if precision == "bf16" else torch.float32
 
 
 def overlaps(settings: Settings, device: torch.device) -> bool:

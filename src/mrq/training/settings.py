@@ -10,7 +10,7 @@ from mrq.hyperparameters import Hyperparameters
 
 MOST_STEPS = 10_000_000_000
 Switch = Literal["auto", "on", "off"]
-Precision = Literal["float32", "tf32", "bf16"]
+Precision = Literal["auto", "float32", "tf32", "bf16"]
 CHOICES = {"compile": get_args(Switch), "precision": get_args(Precision), "overlap": get_args(Switch)}
 
 
@@ -30,8 +30,8 @@ class Settings:
     """auto, cpu, cuda or cuda:N; auto takes a GPU if there is one."""
     compile: Switch = "auto"
     """Compile the updates, and on a GPU capture them as CUDA graphs; auto does where the run repays it."""
-    precision: Precision = "float32"
-    """How matrices are multiplied; tf32 is for GPUs, and float32 on a CPU."""
+    precision: Precision = "auto"
+    """How matrices are multiplied; auto is bf16 on a GPU that has it, else float32. tf32 is float32 on a CPU."""
     overlap: Switch = "auto"
     """Let environments step while the device updates, on actions chosen before those updates; auto does on a GPU."""
     workers: int | None = None

@@ -17,7 +17,7 @@ import torch
 from mrq.environments.probing import probe
 from mrq.interface import Agent
 from mrq.replay.memory import readable
-from mrq.training.devices import chosen_device, overlaps
+from mrq.training.devices import chosen_device, chosen_precision, overlaps
 from mrq.training.population import Population
 from mrq.training.runs import make_population
 from mrq.training.settings import Settings
@@ -173,7 +173,7 @@ def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
     cores = len(os.sched_getaffinity(0))
     head = (
         f"{date.today().isoformat()}, {name}, {cores} cores, PyTorch {torch.__version__}, mrq {__version__}, "
-        f"{settings.precision}, overlap {'on' if overlaps(settings, device) else 'off'}"
+        f"{chosen_precision(settings, device)}, overlap {'on' if overlaps(settings, device) else 'off'}"
     )
     rows = table(speeds)
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
