@@ -23,6 +23,7 @@ ALLOWED = {
     "report": NEUTRAL | {"benchmark", "environments", "training"},
     "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
     "cli": NEUTRAL | {"environments", "training", "benchmark", "report"},
+    "theory": {"interface"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }

@@ -1,0 +1,106 @@
+"""The paper's three theorems on screen, and as a figure: python examples/theory.py [figure.png]"""
+
+import sys
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+from rich.console import Console
+
+from mrq import theory
+
+STATES, ACTIONS, DISCOUNT = 20, 4, 0.9
+PROCESSES = 300
+COLOURS = ("#0072b2", "#d55e00", "#8a8a8a")
+
+
+def main() -> None:
+    rng, say = np.random.default_rng(0), Console(highlight=False).print
+    figure, (first, second, third) = plt.subplots(1, 3, figsize=(13, 3.9), layout="constrained")
+    say(f"Random processes of {STATES} states and {ACTIONS} actions, discount {DISCOUNT}.\n")
+
+    difference = one_solution(rng, first)
+    say("[bold]1. Model-free and model-based values are the same.[/]")
+    say(f"   TD's fixed point and the linear model's solution differ by {difference:.0e} at most.\n")
+
+    errors, bounds = bounded_errors(rng, second)
+    say("[bold]2. Their error is bounded by the model's.[/]")
+    say(f"   In {PROCESSES} processes it was above its bound {int((errors > bounds).sum())} times;")
+    tightness = errors / bounds
+    say(f"   it is {np.median(tightness):.0%} of the bound in the median, {tightness.max():.0%} at the most.\n")
+
+    same, broken = carried_values(rng, third)
+    say("[bold]3. Features that form a homomorphism carry the best values.[/]")
+    say(f"   Computed from them, the best values of {4 * STATES} states are off by {same:.0e} at most;")
+    say(f"   where they merge states that rewards tell apart, by {broken:.2f}.")
+
+    if len(sys.argv) > 1:
+        figure.savefig(sys.argv[1], dpi=150)
+        say(f"\nwritten: {sys.argv[1]}")
+
+
+def one_solution(rng: np.random.Generator, axes: plt.Axes) -> float:
+    """Both ways to the values, step by step; how far apart they end."""
+    process, policy, features = random_problem(rng, 10)
+    weights = theory.visits(process, policy)
+    problem = (process, policy, features, weights)
+    model = theory.fitted_model(*problem)
+    model_free, model_based = theory.td_solution(*problem), theory.model_solution(model, DISCOUNT)
+    rate = 1 / np.linalg.eigvalsh((features.T * weights) @ features).max()
+    learned = [np.zeros_like(model_free)]
+    for _ in range(200):
+        learned.append(theory.td_step(*problem, learned[-1], rate))
+    planned = [theory.unrolled(model, DISCOUNT, steps) for steps in range(201)]
+    for name, path, colour in (("TD updates", learned, COLOURS[0]), ("model's horizon", planned, COLOURS[1])):
+        distances = np.abs((np.array(path) - model_based) @ features.T).max(-1)
+        axes.semilogy(distances, label=name, color=colour)
+    axes.set(title="1. Two ways to the same values", xlabel="updates, or steps ahead", ylabel="largest difference left")
+    axes.legend(frameon=False)
+    return float(np.abs(features @ (model_free - model_based)).max())
+
+
+def bounded_errors(rng: np.random.Generator, axes: plt.Axes) -> tuple[np.ndarray, np.ndarray]:
+    """The largest value errors and their bounds, for features from few to nearly all there could be."""
+    found = []
+    for count in rng.integers(2, STATES * ACTIONS, size=PROCESSES):
+        process, policy, features = random_problem(rng, count)
+        model = theory.fitted_model(process, policy, features, theory.visits(process, policy))
+        approximate = features @ theory.model_solution(model, DISCOUNT)
+        error = np.abs(approximate - theory.values(process, policy).ravel()).max()
+        found.append((count, error, theory.error_bound(process, policy, features, model)))
+    counts, errors, bounds = np.array(found).T
+    points = axes.scatter(bounds, errors, c=counts, s=9, cmap="viridis")
+    plt.colorbar(points, ax=axes, label="features")
+    ends = [min(errors), max(bounds)]
+    axes.plot(ends, ends, color=COLOURS[2], linewidth=1)
+    axes.set(
+        title="2. No error above its bound", xlabel="bound", ylabel="largest value error", xscale="log", yscale="log"
+    )
+    return errors, bounds
+
+
+def carried_values(rng: np.random.Generator, axes: plt.Axes) -> tuple[float, float]:
+    """Best values by the small process's, where every copy is like the others, and where their rewards differ."""
+    small = theory.random_process(rng, STATES, ACTIONS, DISCOUNT)
+    large, kinds = theory.with_copies(rng, small, 4)
+    carried = theory.best_values(small)[kinds]
+    broken = large._replace(rewards=large.rewards + rng.normal(scale=0.3, size=large.rewards.shape))
+    differences = []
+    for process, colour, label in ((broken, COLOURS[1], "rewards differ within"), (large, COLOURS[0], "homomorphism")):
+        best = theory.best_values(process)
+        axes.scatter(carried, best, s=9, color=colour, label=label)
+        differences.append(float(np.abs(carried - best).max()))
+    axes.set(title="3. Merged states, the same best values", xlabel="from the features", ylabel="of the process")
+    axes.legend(frameon=False)
+    return differences[1], differences[0]
+
+
+def random_problem(rng: np.random.Generator, count: int) -> tuple[theory.Process, np.ndarray, np.ndarray]:
+    process = theory.random_process(rng, STATES, ACTIONS, DISCOUNT)
+    return process, theory.random_policy(rng, STATES, ACTIONS), rng.normal(size=(STATES * ACTIONS, count))
+
+
+if __name__ == "__main__":
+    main()
