@@ -155,6 +155,7 @@ class MRQ:
     def load(cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto") -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id."""
         run = RunFolder(Path(path))
+        run.refuse_baseline()
         _ = run.checkpoint  # there must be one
         try:
             source = make_environment(run.task) if env is None else env
@@ -197,9 +198,10 @@ class MRQ:
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
         steps = max(settings.total_steps, self.num_timesteps)
-        compiled = self._population.learner.compiled
+        learner, spaces = self._population.learner, describe_spaces(self._environment)
+        settings = replace(settings, steps=steps)
         return create_run_folder(
-            path, self.task, self.seed, replace(settings, steps=steps), compiled, describe_spaces(self._environment)
+            path, self.task, self.seed, settings, learner.compiled, spaces, learner.parameters_of(0)
         )
 
     def _open(self, path: Path) -> RunFolder:

@@ -157,12 +157,14 @@ class Bench:
     """A suite, or all four."""
     tasks: tuple[str, ...] = ()
     """Some of its tasks alone, such as cheetah-run."""
+    algorithm: tuple[str, ...] = ("mrq",)
+    """mrq, or baselines under the same protocol: ppo, td3, sac, dqn (Stable-Baselines3's, with its defaults)."""
     seeds: int | None = None
     """How many seeds, from 0 on; by default 10, and 5 for variants, as in the paper."""
     variants: tuple[str, ...] = ()
     """Variants of the design study by name, or all; MR.Q itself, to compare them with, runs too."""
     runs: Path = Path("runs")
-    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N."""
+    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N, or a baseline's name for VARIANT."""
     dry_run: bool = False
     """Only say what there is to do, and what it would cost."""
     settings: Settings = field(default_factory=Settings)
@@ -170,7 +172,18 @@ class Bench:
     def run(self) -> None:
         from mrq.benchmark.bench import bench
 
-        bench(self.suite, self.tasks, self.seeds, self.variants, self.runs, self.settings, self.dry_run, say, show)
+        bench(
+            self.suite,
+            self.tasks,
+            self.algorithm,
+            self.seeds,
+            self.variants,
+            self.runs,
+            self.settings,
+            self.dry_run,
+            say,
+            show,
+        )
 
 
 @dataclass(frozen=True)

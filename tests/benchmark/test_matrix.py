@@ -35,6 +35,15 @@ def test_tasks_are_named_with_their_suite_or_without():
         chosen_tasks("gym", ("cheetah-run",))
 
 
+def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
+    made = jobs(["gym/Hopper-v4"], [DEFAULT, "PPO"], range(2), Settings(), tmp_path)
+    assert [job.path for job in made[2:]] == [tmp_path / "PPO" / "gym" / "Hopper-v4" / f"seed-{n}" for n in (0, 1)]
+    assert sorted(map(len, fleets(made, 10**12))) == [1, 1, 2]
+    assert overview(made, "cuda")[2] == ["gym", "PPO", "2", "2", "0", "0", "0", "unknown"]
+    with pytest.raises(MRQError, match="TD3 cannot learn atari/Pong, whose actions are discrete"):
+        jobs(["atari/Pong"], ["TD3"], [0], Settings(), tmp_path)
+
+
 def test_a_fleet_is_of_one_suite_and_variant_and_fits(tmp_path):
     def sizes(suite, memory, variants=(DEFAULT,), seeds=3):
         made = fleets(jobs(chosen_tasks(suite, ()), variants, range(seeds), Settings(), tmp_path), memory)
@@ -56,10 +65,10 @@ def test_states(tmp_path, small):
     settings = Settings(steps=100, hyperparameters=small)
     first, second, third = jobs(["gym/Hopper-v4"], [DEFAULT], range(3), settings, tmp_path)
     assert state_of(first) == (State.TO_DO, 0, "")
-    create_run_folder(first.path, *first.agent, first.settings, False, {}).close()
+    create_run_folder(first.path, *first.agent, first.settings, False, {}, 1).close()
     assert state_of(first) == (State.UNFINISHED, 0, "")
     other = replace(first.settings, hyperparameters=replace(small, discount=0.5))
-    create_run_folder(second.path, *second.agent, other, False, {}).close()
+    create_run_folder(second.path, *second.agent, other, False, {}, 1).close()
     state, _, why = state_of(second)
     assert (state, "was trained with other hyperparameters" in why) == (State.UNUSABLE, True)
     third.path.mkdir()

@@ -203,6 +203,10 @@ class Learner:
         pre = self._policy_outputs(self.networks["encoder"], self.networks["policy"], states)
         return evaluation_actions(pre, noise, self.own_actions[:, None], self.spec.discrete)
 
+    def parameters_of(self, agent: int) -> int:
+        """How many numbers one agent learns."""
+        return sum(shape.numel() for network in self._shapes[agent].values() for shape in network.values())
+
     def state_of(self, agent: int) -> dict[str, Tensor]:
         """One agent's parameters, targets, optimiser moments and reward scales, and how often each network stepped."""
         tensors = {name: tensor.cpu().contiguous() for name, tensor in self._own(agent).items()}

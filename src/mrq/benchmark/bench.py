@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mrq.baselines.kinds import kind_of
 from mrq.benchmark.cost import MACHINES, overview
 from mrq.benchmark.local import run_fleets
 from mrq.benchmark.matrix import State, fleets, jobs, state_of
@@ -14,6 +15,7 @@ from mrq.replay.memory import available_memory
 from mrq.training.devices import chosen_device
 from mrq.training.settings import Settings
 
+MRQ = "mrq"  # among the algorithms that were asked for
 SEEDS, SEEDS_OF_VARIANTS = 10, 5  # as the paper has them
 MEMORY_SHARE = 0.8  # of what a GPU has free
 
@@ -21,6 +23,7 @@ MEMORY_SHARE = 0.8  # of what a GPU has free
 def bench(
     suite: str,
     tasks: Sequence[str],
+    algorithms: Sequence[str],
     seeds: int | None,
     variants: Sequence[str],
     root: Path,
@@ -33,8 +36,9 @@ def bench(
         seeds = SEEDS_OF_VARIANTS if variants else SEEDS
     if seeds < 1:
         raise MRQError(f"--seeds is {seeds}; it must be 1 or more.")
-    names = list(VARIANTS) if tuple(variants) == ("all",) else list(variants)
-    matrix = jobs(chosen_tasks(suite, tasks), [DEFAULT, *names], range(seeds), settings, root)
+    own = [DEFAULT, *(VARIANTS if tuple(variants) == ("all",) else variants)]
+    names = [name for a in algorithms for name in (own if a == MRQ else [kind_of(a).name])]
+    matrix = jobs(chosen_tasks(suite, tasks), names, range(seeds), settings, root)
     device = chosen_device(settings.device)
     if dry_run:
         show(overview(matrix, device.type))

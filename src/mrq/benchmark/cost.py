@@ -15,7 +15,7 @@ MACHINES = {"cuda": "an H200 with 16 cores", "cpu": "two CPU cores"}
 
 def overview(jobs: Sequence[Job], device: str) -> list[list[str]]:
     """Rows for people: a suite and variant each, and all together."""
-    rows = [["suite", "variant", "runs", *(state.value for state in State), "hours left"]]
+    rows = [["suite", "algorithm", "runs", *(state.value for state in State), "hours left"]]
     groups: dict[tuple[str, str], list[Job]] = {}
     for job in jobs:
         groups.setdefault((suite_of(job.agent.task), job.variant), []).append(job)
@@ -25,9 +25,10 @@ def overview(jobs: Sequence[Job], device: str) -> list[list[str]]:
         left = sum(
             job.settings.total_steps - step for job, (state, step, _) in zip(own, states, strict=True) if state.due
         )
+        known = own[0].baseline is None
         cost = left / SPEEDS[device][suite] / 3_600
-        hours += cost
+        hours += cost if known else 0
         counts = [str(sum(found is state for found, _, _ in states)) for state in State]
-        rows.append([suite, variant, str(len(own)), *counts, f"{cost:,.1f}"])
+        rows.append([suite, variant, str(len(own)), *counts, f"{cost:,.1f}" if known else "unknown"])
     rows.append(["all", "", str(len(jobs)), *[""] * len(State), f"{hours:,.1f}"])
     return rows

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from mrq.baselines.training import train_baseline
 from mrq.benchmark.matrix import Job, State, state_of
 from mrq.environments.children import how_it_ended
 from mrq.errors import MRQError, one_line
@@ -75,7 +76,9 @@ def _train(connection: "Connection[Any, Any]", fleet: Sequence[Job]) -> None:
             signal.raise_signal(signal.SIGTERM)
 
     try:
-        if fleet[0].path.exists():
+        if fleet[0].baseline is not None:
+            train_baseline(fleet[0].baseline, fleet[0].agent, fleet[0].settings, fleet[0].root, tell)
+        elif fleet[0].path.exists():
             resume([job.path for job in fleet], fleet[0].settings.total_steps, tell, tell)
         else:
             start([job.agent for job in fleet], fleet[0].settings, fleet[0].root, tell, tell)

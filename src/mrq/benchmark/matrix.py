@@ -6,6 +6,8 @@ from enum import Enum
 from itertools import groupby
 from pathlib import Path
 
+from mrq.baselines.baseline import Kind
+from mrq.baselines.kinds import kind_named
 from mrq.benchmark.variants import DEFAULT, steps_of, varied
 from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
@@ -35,7 +37,7 @@ class Job:
     """One run of the matrix."""
 
     agent: Agent
-    variant: str
+    variant: str  # MR.Q, a variant of it, or a baseline's name
     settings: Settings  # complete, with the variant's hyperparameters
     root: Path  # where it lies, as `mrq train --runs` would have it
 
@@ -47,18 +49,26 @@ class Job:
     def name(self) -> str:
         return self.agent.name if self.variant == DEFAULT else f"{self.agent.name}, {self.variant}"
 
+    @property
+    def baseline(self) -> Kind | None:
+        return kind_named(self.variant)
+
 
 def jobs(
     tasks: Sequence[str], variants: Sequence[str], seeds: Sequence[int], settings: Settings, root: Path
 ) -> list[Job]:
-    """Variants have folders of their own under `root`; MR.Q itself lies where `mrq train` puts it."""
+    """MR.Q itself lies where `mrq train` puts it; its variants and baselines have folders of their own under `root`."""
     made = []
     for variant in variants:
-        h = settings.hyperparameters if variant == DEFAULT else varied(settings.hyperparameters, variant)
+        baseline = kind_named(variant)
+        plain = variant == DEFAULT or baseline is not None
+        h = settings.hyperparameters if plain else varied(settings.hyperparameters, variant)
         place = root if variant == DEFAULT else root / variant
         for task in tasks:
+            if baseline is not None:
+                baseline.refuse_actions_of(task, discrete=suite_of(task) == "atari")
             own = replace(settings, hyperparameters=h)
-            if variant != DEFAULT and settings.steps is None:
+            if not plain and settings.steps is None:
                 own = replace(own, steps=steps_of(suite_of(task)))
             own = own.completed([task])
             made += [Job(Agent(task, seed), variant, own, place) for seed in seeds]
@@ -74,7 +84,7 @@ def state_of(job: Job) -> tuple[State, int, str]:
         step = run.step
     except MRQError as error:
         return State.UNUSABLE, 0, str(error)
-    if run.settings.hyperparameters != job.settings.hyperparameters:
+    if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
         return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
     unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and run.unfinished)
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
@@ -83,7 +93,7 @@ def state_of(job: Job) -> tuple[State, int, str]:
 def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:
     """Those that may train together and fit into `memory` bytes of a GPU; without one, each trains alone.
 
-    Agents that see images gain nothing by company.
+    Agents that see images gain nothing by company, and baselines know none.
     """
 
     def kind(job: Job) -> str:
@@ -92,7 +102,8 @@ def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:
     made = []
     for _, group in groupby(sorted(due, key=kind), key=kind):
         together = list(group)
-        size = 1 if memory is None or _sees_images(together[0]) else max(1, memory // max(map(_bytes, together)))
+        alone = _sees_images(together[0]) or together[0].baseline is not None
+        size = 1 if alone or memory is None else max(1, memory // max(map(_bytes, together)))
         size = min(size, LARGEST_FLEET)
         made += [together[start : start + size] for start in range(0, len(together), size)]
     return made

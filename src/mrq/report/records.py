@@ -11,7 +11,7 @@ from mrq.benchmark.variants import variant_of
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError
 from mrq.interface import Array
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import MRQ, RunFolder
 
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
 
@@ -74,7 +74,7 @@ def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
     rows = run.evaluations()
     return Record(
-        variant_of(run.settings.hyperparameters),
+        variant_of(run.settings.hyperparameters) if run.algorithm == MRQ else run.algorithm,
         full_name(run.task),
         run.seed,
         np.array([int(row["step"]) for row in rows]),

@@ -44,12 +44,8 @@ def write_checkpoint(
     folder: Path, tensors: dict[str, Tensor], arrays: dict[str, Array], counters: dict[str, Any]
 ) -> None:
     """Adds a checkpoint to `folder` and then removes the ones before it."""
-    earlier = _finished(folder)
-    number = int(earlier[-1].name.partition("-")[0]) + 1 if earlier else 1
-    aside = folder / UNFINISHED
-    try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+
+    def fill(aside: Path) -> None:
         files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(safetensors.torch.save(tensors)))}
         for name, array in arrays.items():
             files[f"{name}.npy"] = _write(aside / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
@@ -57,15 +53,28 @@ def write_checkpoint(
         document["digest"] = _digest(document)
         text = json.dumps(document, indent=1).encode()
         _write(aside / DOCUMENT, lambda file: file.write(text))
+
+    write_folder(folder, counters["steps"], fill)
+
+
+def write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
+    """A checkpoint of whatever `fill` writes into the folder that it is given."""
+    earlier = _finished(folder)
+    number = int(earlier[-1].name.partition("-")[0]) + 1 if earlier else 1
+    aside = folder / UNFINISHED
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        fill(aside)
         _flush_folder(aside)
-        aside.rename(folder / f"{number:06d}-step-{counters['steps']}")
+        aside.rename(folder / f"{number:06d}-step-{step}")
         _flush_folder(folder)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
         reason = "no space is left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
         kept = f"the one of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
         raise MRQError(
-            f"the checkpoint of step {counters['steps']:,} could not be written to {folder}: {reason}; {kept}. "
+            f"the checkpoint of step {step:,} could not be written to {folder}: {reason}; {kept}. "
             f"Make room, then run `mrq resume {folder.parent}`."
         ) from error
     for old in earlier:

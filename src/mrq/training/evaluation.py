@@ -2,18 +2,36 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 
-from mrq.algorithm.learner import Learner
-from mrq.algorithm.noise import gumbel
+from mrq.algorithm.noise import Noise, gumbel
 from mrq.environments.tasks import protocol_of
 from mrq.environments.workers import AnyEnvironments
-from mrq.interface import Agent, Array
+from mrq.interface import Agent, Array, Spec
 from mrq.randomness import Stream, generator
 
 LONGEST_EPISODE = 30_000  # steps, for environments that never end one; the longest of the paper's take 27,000
+
+
+class Player(Protocol):
+    """Who is evaluated: a learner, or what acts in its place."""
+
+    @property
+    def spec(self) -> Spec:
+        """That holds all agents'."""
+
+    @property
+    def specs(self) -> Sequence[Spec]:
+        """One an agent."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def exploit(self, states: torch.Tensor, noise: Noise) -> torch.Tensor:
+        """Actions (agents, count, action_size) for states (agents, count, *state_shape)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +53,7 @@ class Evaluation:
 
 
 def evaluate(
-    learner: Learner,
+    player: Player,
     environments: AnyEnvironments,  # the same number for each agent, an agent's side by side
     agents: Sequence[Agent],
     step: int,
@@ -78,7 +96,7 @@ def evaluate(
         if watch is not None:
             watch()
         grouped = history.reshape(len(agents), copies, *history.shape[1:])
-        actions = choose_actions(learner, grouped, generators, deterministic).reshape(count, -1)
+        actions = choose_actions(player, grouped, generators, deterministic).reshape(count, -1)
         for place in np.flatnonzero(playing & (chances > 0)).tolist():
             if generators[place].random() < chances[place]:
                 choice = generators[place].integers(environments.specs[place].action_size)
@@ -109,19 +127,19 @@ def _to_begin_again(environments: AnyEnvironments, playing: Array) -> Array:
 
 
 def choose_actions(
-    learner: Learner, histories: Array, generators: Sequence[np.random.Generator], deterministic: bool
+    player: Player, histories: Array, generators: Sequence[np.random.Generator], deterministic: bool
 ) -> Array:
     """Evaluation actions (agents, count, action_size) for histories (agents, count, history, *frame_shape).
 
     A generator for each, agent after agent.
     """
-    spec, (agents, count) = learner.spec, histories.shape[:2]
-    states = torch.from_numpy(histories.reshape(agents, count, *spec.state_shape)).to(learner.device)
+    spec, (agents, count) = player.spec, histories.shape[:2]
+    states = torch.from_numpy(histories.reshape(agents, count, *spec.state_shape)).to(player.device)
     noise = {}
     if spec.discrete and not deterministic:
         drawn = np.zeros((agents * count, spec.action_size), np.float32)
         for place, own in enumerate(generators):
-            size = learner.specs[place // count].action_size
+            size = player.specs[place // count].action_size
             drawn[place, :size] = gumbel(own, (size,))
-        noise["evaluation_gumbel"] = torch.from_numpy(drawn.reshape(agents, count, -1)).to(learner.device)
-    return learner.exploit(states, noise).cpu().numpy()
+        noise["evaluation_gumbel"] = torch.from_numpy(drawn.reshape(agents, count, -1)).to(player.device)
+    return player.exploit(states, noise).cpu().numpy()

@@ -31,6 +31,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
+    run.refuse_baseline()
     checkpoint = run.checkpoint
     counters_of(run, checkpoint)  # refuses a checkpoint that is not this run's
     options: dict[str, Any] = {}

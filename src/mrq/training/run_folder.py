@@ -32,6 +32,7 @@ from mrq.training.settings import Settings
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
+MRQ = "MR.Q"  # the algorithm of every run but a baseline's
 COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
 
 
@@ -47,6 +48,7 @@ class RunFolder:
             self.task, self.seed = str(document["task"]), int(document["seed"])
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
+            self.algorithm, self.parameters = str(document.get("algorithm", MRQ)), int(document.get("parameters", 0))
         except FileNotFoundError:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
@@ -85,6 +87,12 @@ class RunFolder:
         rows = self.evaluations()
         owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
         return self.step < self.settings.total_steps or owes
+
+    def refuse_baseline(self) -> None:
+        if self.algorithm != MRQ:
+            raise MRQError(
+                f"the run in {self.path} is one of {self.algorithm}, which `mrq bench --algorithm` goes on with."
+            )
 
     def extend(self, steps: int) -> None:
         """Asks for another number of steps from now on."""
@@ -148,17 +156,26 @@ class RunFolder:
 
 
 def create_run_folder(
-    path: Path, task: str, seed: int, settings: Settings, compiled: bool, spaces: dict[str, str]
+    path: Path,
+    task: str,
+    seed: int,
+    settings: Settings,
+    compiled: bool,
+    spaces: dict[str, str],
+    parameters: int,  # how many numbers the agent learns
+    algorithm: str = MRQ,
 ) -> RunFolder:
     """Made aside and renamed, so that either the whole folder is there or none; comes locked."""
     document = {
         "mrq": version.__version__,
+        "algorithm": algorithm,
         "task": task,
         "seed": seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "compiled": compiled,
         "spaces": spaces,
+        "parameters": parameters,
         "machine": _machine(),
         "versions": _versions(),
     }

@@ -61,11 +61,13 @@ def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, wat
     probes = probe(tasks, settings.environment_timeout)
     population = make_population(agents, probes, settings, worth_compiling(settings, device), say)
     with closing(population.environments):
-        evaluated = _evaluation_environments(agents, probes, settings)
+        evaluated = evaluation_environments(agents, probes, settings)
         compiled = population.learner.compiled
         runs = [
-            create_run_folder(path, *agent, settings, compiled, probes[agent.task].spaces)
-            for path, agent in zip(paths, agents, strict=True)
+            create_run_folder(
+                path, *agent, settings, compiled, probes[agent.task].spaces, population.learner.parameters_of(place)
+            )
+            for place, (path, agent) in enumerate(zip(paths, agents, strict=True))
         ]
         interrupted, failed = _train(population, evaluated, runs, settings, say, watch)
         return Outcome(runs, failed, interrupted)
@@ -80,6 +82,7 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say, watch: Watch | 
     runs = [RunFolder(folder) for folder in folders]
     places = {}
     for run in runs:
+        run.refuse_baseline()
         if steps is not None and steps < run.step:
             raise MRQError(f"the run in {run.path} has come to step {run.step:,} already; --steps must be more.")
         if steps in (None, run.step) and not run.unfinished:
@@ -132,7 +135,7 @@ def _resume_together(
             run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
         say(f"going on at step {population.steps:,} of {settings.total_steps:,}")
-        return _train(population, _evaluation_environments(agents, probes, settings), runs, settings, say, watch)
+        return _train(population, evaluation_environments(agents, probes, settings), runs, settings, say, watch)
 
 
 def make_population(
@@ -177,9 +180,10 @@ def guarded(environments: Sequence[Environment], agent: Agent) -> Environments:
     return Environments([Guarded(environment) for environment in environments], [agent.name] * len(environments))
 
 
-def _evaluation_environments(
+def evaluation_environments(
     agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings
 ) -> AnyEnvironments | None:
+    """None where nothing is to be evaluated."""
     if not settings.evaluation_period:
         return None
     return make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))

@@ -1,0 +1,1 @@
+"""Other algorithms under MR.Q's protocol: the same environments, evaluations, run folders and report."""

@@ -1,0 +1,66 @@
+"""PPO, TD3, SAC and DQN from Stable-Baselines3, with its default hyperparameters."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from mrq.baselines.baseline import Beginning, Kind
+from mrq.errors import MRQError
+from mrq.interface import Array
+
+MODEL, REPLAY = "model.zip", "replay.pkl"
+LARGEST_REPLAY = 1_000_000  # Stable-Baselines3's
+
+
+class StableBaseline:
+    def __init__(self, beginning: Beginning, algorithm: str) -> None:
+        try:
+            import stable_baselines3
+        except ImportError:
+            raise MRQError(f"{algorithm} needs Stable-Baselines3; run: pip install 'mrq-rl[baselines]'") from None
+        environment, seed, total_steps, device, saved = beginning
+        made = getattr(stable_baselines3, algorithm)
+        self._off_policy = algorithm != "PPO"
+        if saved is None:
+            policy = "CnnPolicy" if environment.spec_of_task.image else "MlpPolicy"
+            # A replay that will never be full need not be larger than what it will hold.
+            options = {"buffer_size": min(LARGEST_REPLAY, total_steps)} if self._off_policy else {}
+            self._model = made(policy, environment, seed=seed % 2**32, device=device, **options)
+        else:
+            self._model = made.load(saved / MODEL, environment, device=device)
+            if self._off_policy:
+                self._model.load_replay_buffer(saved / REPLAY)
+        self.parameters = sum(p.numel() for p in self._model.policy.parameters() if p.requires_grad)
+
+    @property
+    def steps(self) -> int:
+        return int(self._model.num_timesteps)
+
+    def learn(self, total_steps: int, on_step: Callable[[], bool]) -> None:
+        from stable_baselines3.common.callbacks import BaseCallback
+
+        class AfterEveryStep(BaseCallback):
+            def _on_step(self) -> bool:
+                return on_step()
+
+        left = total_steps - self.steps
+        self._model.learn(left, callback=AfterEveryStep(), reset_num_timesteps=False, progress_bar=False)
+
+    def act(self, states: Array) -> Array:
+        actions: Array = self._model.predict(states, deterministic=True)[0]
+        return actions
+
+    def save(self, folder: Path) -> None:
+        self._model.save(folder / MODEL)
+        if self._off_policy:
+            self._model.save_replay_buffer(folder / REPLAY)
+
+
+def _kind(name: str, *actions: bool) -> Kind:
+    return Kind(name, actions, partial(StableBaseline, algorithm=name))
+
+
+PPO = _kind("PPO", True, False)
+TD3 = _kind("TD3", False)
+SAC = _kind("SAC", False)
+DQN = _kind("DQN", True)
