@@ -201,17 +201,19 @@ class Report:
 
     def run(self) -> None:
         from mrq.report.records import collect, external
+        from mrq.report.report import build
         from mrq.report.text import as_csv, markdown
 
         records = [*collect(self.folders, say), *(record for path in self.external for record in external(path))]
         if not records:
             raise MRQError("there are no evaluated runs in the folders given.")
+        report = build(records)
         for path, text in ((self.markdown, markdown), (self.csv, as_csv)):
             if path is not None:
-                path.write_text(text(records))
+                path.write_text(text(report))
                 say(f"written: {path}")
         if self.markdown is self.csv is None:
-            say(markdown(records))
+            say(markdown(report))
 
 
 def report(outcome: "Outcome") -> None:

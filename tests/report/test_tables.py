@@ -1,24 +1,19 @@
 """Tables of made-up runs whose numbers are worked out by hand."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from mrq import MRQError
 from mrq.environments.tasks import paper_tasks
 from mrq.report.intervals import estimate
-from mrq.report.records import Record, external
+from mrq.report.records import external
+from mrq.report.report import build
 from mrq.report.scores import mean
 from mrq.report.tables import alone, design_study, suite_table
 from mrq.report.text import as_csv, markdown
+from tests.report.made_up import run
 
 GYM = [task.name for task in paper_tasks() if task.suite == "gym"]
-
-
-def run(task, seed, value, algorithm="MR.Q", steps=1_000_000):
-    at = np.array([0, steps // 2, steps])
-    return Record(algorithm, task, seed, at, np.array([0.0, value / 2, value]), np.array([0.0, 1.0, 2.0]), Path("x"))
 
 
 def test_a_suite_of_two_tasks_of_five():
@@ -35,7 +30,7 @@ def test_a_suite_of_two_tasks_of_five():
     theirs = (2692 - 18.791) / (3226 - 18.791), (6039 - 2.791) / (3946 - 2.791)
     paper = table.aggregates["Mean"]["MR.Q (paper)"]
     assert (paper.mean, paper.interval) == (pytest.approx(np.mean(theirs)), None)  # of the same two tasks
-    text = markdown(records)
+    text = markdown(build(records))
     assert "| Hopper-v4 | 2,000 [1,000, 3,000] (2) | 3,511 [3,245, 3,746] |" in text
     assert "of the suite's 5 tasks, of which we have 2." in text
 
@@ -45,7 +40,7 @@ def test_a_whole_suite_has_the_papers_own_aggregates():
     table = suite_table("gym", records)
     assert table.aggregates["IQM"]["MR.Q (paper)"][:2] == (1.50, (1.44, 1.55))
     assert table.aggregates["Median"]["TD7 (paper)"].mean == 1.55
-    lines = as_csv(records).splitlines()
+    lines = as_csv(build(records)).splitlines()
     assert lines[0] == "suite,row,column,mean,low,high,seeds"
     assert "gym,gym/Ant-v4,MR.Q,1000.0,1000.0,1000.0,2" in lines
     assert "gym,IQM,MR.Q (paper),1.5,1.44,1.55," in lines
@@ -58,11 +53,12 @@ def test_what_is_not_finished_is_compared_with_nothing():
     (unfinished,) = alone(records)
     assert (unfinished.task, unfinished.step, unfinished.steps) == ("dmc/cheetah-run", 100_000, 500_000)
     assert (unfinished.cell.mean, unfinished.cell.seeds) == (600, 1)  # the other was not evaluated there
-    text = markdown(records)
+    text = markdown(build(records))
     assert "| dmc/cheetah-run | MR.Q | 100,000 of 500,000 | 600 [600, 600] (1) |" in text
     assert "(paper)" not in text
+    assert "| MR.Q | dmc | 0 of 28 | cheetah-run | acrobot-swingup, ball_in_cup-catch," in text
     assert "| gym/CartPole-v1 | MR.Q | 30,000 | 500 [500, 500] (1) |" in markdown(
-        [run("gym/CartPole-v1", 0, 500.0, steps=30_000)]
+        build([run("gym/CartPole-v1", 0, 500.0, steps=30_000)])
     )
     longer = [run("dmc/cheetah-run", 0, 600.0, steps=1_000_000)]
     assert suite_table("dmc", longer).rows["dmc/cheetah-run"]["MR.Q"].mean == 300  # what it had at the suite's end
@@ -71,13 +67,21 @@ def test_what_is_not_finished_is_compared_with_nothing():
 def test_the_design_study_compares_the_tasks_that_both_have():
     records = [run("gym/Hopper-v4", seed, 3226.0) for seed in range(3)] + [run("gym/Ant-v4", 0, 5000.0)]
     records += [run("gym/Hopper-v4", seed, 18.791, "no-lap") for seed in range(3)]
-    ((variant, (difference, tasks)),) = design_study(records).items()
-    assert (variant, tasks) == (("no-lap", "gym"), ["gym/Hopper-v4"])
-    assert difference == pytest.approx((-1, -1, -1))
-    assert "| no-lap | gym | -1.00 [-1.00, -1.00] | 1 | -0.10 [-0.24, -0.00] |" in markdown(records)
+    (study,) = design_study(records)
+    assert (study.variant, study.suite, study.tasks) == ("no-lap", "gym", ["gym/Hopper-v4"])
+    assert study.ours == pytest.approx((-1, -1, -1))
+    assert study.paper == (-0.10, -0.24, -0.00)
+    assert "| no-lap | gym | -1.00 [-1.00, -1.00] | 1 | -0.10 [-0.24, -0.00] |" in markdown(build(records))
     table = suite_table("gym", records)
     assert table.ours == ["MR.Q", "no-lap"]
     assert "no-lap" not in table.aggregates["Mean"]  # it lacks a task of MR.Q's
+
+
+def test_a_variant_in_atari_is_finished_after_the_studys_steps():
+    records = [run("atari/Pong", 0, 10.0, variant, 1_000_000) for variant in ("MR.Q", "no-lap")]
+    assert [(found.algorithm, found.steps) for found in alone(records)] == [("MR.Q", 2_500_000)]
+    assert suite_table("atari", records) is None
+    assert [study.ours.mean for study in design_study(records)] == [0]
 
 
 def test_intervals_cover_what_they_should():

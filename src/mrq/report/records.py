@@ -1,6 +1,7 @@
 """Runs as a report sees them: read from their folders, or from another program's table."""
 
 import csv
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,13 @@ from mrq.interface import Array
 from mrq.training.run_folder import MRQ, RunFolder
 
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
+PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py")  # that results may depend on
+Setup = tuple[tuple[str, str], ...]  # what a run was made with, and on: names and values
 
 
 @dataclass(frozen=True)
 class Record:
-    """One agent's learning curve, and where it is from."""
+    """One agent's learning curve, and where it is from. An evaluation whose return is no number counts as not made."""
 
     algorithm: str  # MR.Q, the name of a variant, or what an external table was called
     task: str  # with its suite
@@ -27,6 +30,7 @@ class Record:
     returns: Array
     seconds: Array  # of training before each; none where they are unknown
     source: Path
+    setup: Setup = ()
 
     def at(self, step: int) -> float | None:
         """The return at that very step."""
@@ -61,8 +65,8 @@ def external(path: Path) -> Iterator[Record]:
                 raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
             curves: dict[tuple[str, int], dict[int, float]] = {}
             for row in reader:
-                curve = curves.setdefault((full_name(row["task"]), int(row["seed"])), {})
-                curve[int(row["step"])] = float(row["return"])
+                if math.isfinite(value := float(row["return"])):
+                    curves.setdefault((full_name(row["task"]), int(row["seed"])), {})[int(row["step"])] = value
     except (OSError, ValueError, TypeError) as error:
         raise MRQError(f"{path} cannot be read: {error}.") from None
     for (task, seed), curve in curves.items():
@@ -72,7 +76,7 @@ def external(path: Path) -> Iterator[Record]:
 
 def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
-    rows = run.evaluations()
+    rows = [row for row in run.evaluations() if math.isfinite(float(row["return_mean"]))]
     return Record(
         variant_of(run.settings.hyperparameters) if run.algorithm == MRQ else run.algorithm,
         full_name(run.task),
@@ -81,4 +85,23 @@ def _from_folder(folder: Path) -> Record:
         np.array([float(row["return_mean"]) for row in rows]),
         np.array([float(row["seconds"]) for row in rows]),
         folder,
+        _setup(run),
     )
+
+
+def _setup(run: RunFolder) -> Setup:
+    """As far as run.json has it."""
+    machine, versions = run.machine, {name.lower(): version for name, version in run.versions.items()}
+    number, gpus = run.settings.device.partition(":")[2], machine.get("gpus") or []
+    index = int(number) if number.isdigit() else 0
+    with_gpu = run.settings.device != "cpu" and index < len(gpus)
+    found = {
+        "mrq": run.made_by,
+        **{name: versions.get(name) for name in PACKAGES},
+        "device": gpus[index] if with_gpu else "CPU",
+        "CPU": " ".join(f"{machine.get('cpus') or ''} {machine.get('cpu') or 'cores'}".split()),
+        "platform": machine.get("platform"),
+        "precision": run.settings.precision,
+        "compiled": "yes" if run.compiled else "no",
+    }
+    return tuple((name, str(value)) for name, value in found.items() if value)

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS, steps_of
-from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
+from mrq.environments.tasks import PROTOCOLS, names_in, protocol_of, suite_of
 from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate
 from mrq.report.records import Record
 from mrq.report.scores import AGGREGATES, CONTROL_RETURN, mean, score
+from mrq.report.suites import OTHER, section_of
 
 
 class Cell(NamedTuple):
@@ -47,6 +48,17 @@ class Alone:
     cell: Cell
 
 
+@dataclass(frozen=True)
+class Study:
+    """What a variant of the design study changes in a suite's mean score, in our runs and in the paper's."""
+
+    variant: str
+    suite: str
+    ours: Estimate
+    paper: Estimate
+    tasks: list[str]  # that both the variant and MR.Q have; the paper has the suite's
+
+
 def suite_tables(records: Sequence[Record]) -> list[SuiteTable]:
     """Of the suites that have complete runs."""
     return [table for suite in PROTOCOLS if (table := suite_table(suite, records)) is not None]
@@ -55,7 +67,7 @@ def suite_tables(records: Sequence[Record]) -> list[SuiteTable]:
 def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
     """None where no run of the suite is complete."""
     steps, tasks = PROTOCOLS[suite].steps, names_in(suite)
-    finals = {algorithm: _returns(records, algorithm, tasks, steps) for algorithm in _algorithms(records)}
+    finals = {algorithm: _returns(records, algorithm, tasks, steps) for algorithm in algorithms(records)}
     finals = {algorithm: returns for algorithm, returns in finals.items() if returns}
     if not finals:
         return None
@@ -67,7 +79,7 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
         for name in theirs:
             if (task, name) in results:
                 result = results[task, name]
-                rows[task][_paper(name)] = Cell(result.mean, (result.low, result.high), None)
+                rows[task][paper(name)] = Cell(result.mean, (result.low, result.high), None)
     covered = list(next(iter(finals.values())))
     unit = CONTROL_RETURN if suite.startswith("dmc") else 1
     aggregates: dict[str, dict[str, Cell]] = {}
@@ -80,20 +92,20 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
         for name in theirs:
             means = [unit * score(t, np.array([results[t, name].mean])) for t in covered if (t, name) in results]
             if len(means) == len(covered):
-                aggregates[aggregate][_paper(name)] = Cell(float(function(means)), None, None)
+                aggregates[aggregate][paper(name)] = Cell(float(function(means)), None, None)
     if len(covered) == len(tasks):
         for row in published.aggregates():
             if row.suite == suite:
-                aggregates[row.aggregate][_paper(row.algorithm)] = Cell(row.mean, (row.low, row.high), None)
+                aggregates[row.aggregate][paper(row.algorithm)] = Cell(row.mean, (row.low, row.high), None)
     return SuiteTable(
-        suite, steps, list(finals), [_paper(name) for name in theirs], rows, covered, aggregates, len(tasks)
+        suite, steps, list(finals), [paper(name) for name in theirs], rows, covered, aggregates, len(tasks)
     )
 
 
 def alone(records: Sequence[Record]) -> list[Alone]:
-    found, known = [], {task.name: task.protocol.steps for task in paper_tasks()}
+    found = []
     for (algorithm, task), group in groupby(sorted(records, key=_place), key=_place):
-        steps = known.get(task)
+        steps = goal_of(algorithm, task)
         unfinished = [record for record in group if steps is None or record.at(steps) is None]
         if unfinished:
             step = int(min(record.steps[-1] for record in unfinished))
@@ -102,9 +114,10 @@ def alone(records: Sequence[Record]) -> list[Alone]:
     return found
 
 
-def design_study(records: Sequence[Record]) -> dict[tuple[str, str], tuple[Estimate, list[str]]]:
-    """By variant and suite: the difference in mean score from MR.Q's own runs, and the tasks that both have."""
-    found = {}
+def design_study(records: Sequence[Record]) -> list[Study]:
+    """The differences in mean score from MR.Q's own runs, of the tasks that both have."""
+    found = []
+    published_ones = {(row.variant, row.suite): row for row in published.design_study()}
     for suite in PROTOCOLS:
         tasks, steps = names_in(suite), steps_of(suite)
         plain = _returns(records, DEFAULT, tasks, steps)
@@ -117,8 +130,23 @@ def design_study(records: Sequence[Record]) -> dict[tuple[str, str], tuple[Estim
                 def difference(scores: Sequence[Array], count: int = len(both)) -> Array:
                     return np.asarray(mean(scores[:count]) - mean(scores[count:]))
 
-                found[variant, suite] = estimate(scores, difference), both
-    return found
+                _, _, *theirs = published_ones[variant, suite]
+                found.append(Study(variant, suite, estimate(scores, difference), Estimate(*theirs), both))
+    return sorted(found, key=lambda study: list(VARIANTS).index(study.variant))
+
+
+def goal_of(algorithm: str, task: str) -> int | None:
+    """The step that a run must come to before it is compared with the paper; None for tasks that the paper lacks."""
+    if section_of(task) == OTHER:
+        return None
+    return steps_of(suite_of(task)) if algorithm in VARIANTS else protocol_of(task).steps
+
+
+def algorithms(records: Sequence[Record]) -> list[str]:
+    """MR.Q first, then the variants as the paper has them, then all else."""
+    order = [DEFAULT, *VARIANTS]
+    names = {record.algorithm for record in records}
+    return [name for name in order if name in names] + sorted(names - set(order))
 
 
 def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], step: int) -> dict[str, Array]:
@@ -130,13 +158,6 @@ def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], st
     return {task: np.array(values) for task, values in found.items() if values}
 
 
-def _algorithms(records: Sequence[Record]) -> list[str]:
-    """MR.Q first, then the variants as the paper has them, then all else."""
-    order = [DEFAULT, *VARIANTS]
-    names = {record.algorithm for record in records}
-    return [name for name in order if name in names] + sorted(names - set(order))
-
-
 def _cell(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]) -> Cell:
     average, low, high = estimate(scores, aggregate)
     return Cell(average, (low, high), min(len(own) for own in scores))
@@ -146,5 +167,6 @@ def _place(record: Record) -> tuple[str, str]:
     return record.algorithm, record.task
 
 
-def _paper(algorithm: str) -> str:
+def paper(algorithm: str) -> str:
+    """What the column is called that has its results in the paper."""
     return f"{algorithm} (paper)"

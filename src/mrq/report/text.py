@@ -4,31 +4,31 @@ import csv
 import io
 from collections.abc import Sequence
 
-from mrq.benchmark.variants import VARIANTS, steps_of
-from mrq.environments.tasks import PROTOCOLS
-from mrq.report import published
-from mrq.report.records import Record
-from mrq.report.tables import Alone, Cell, SuiteTable, alone, design_study, suite_tables
+from mrq.report import words
+from mrq.report.intervals import Estimate
+from mrq.report.report import Report
+from mrq.report.tables import Cell, SuiteTable
 
-MISSING = "-"
 CSV_COLUMNS = ("suite", "row", "column", "mean", "low", "high", "seeds")
 
 
-def markdown(records: Sequence[Record]) -> str:
-    parts = ["# MR.Q: our runs beside the paper's", f"{len(records)} runs. Intervals are 95% stratified bootstraps."]
-    for table in suite_tables(records):
+def markdown(report: Report) -> str:
+    parts = [
+        "# MR.Q: our runs beside the paper's",
+        f"{report.runs:,} runs. {words.INTERVALS}",
+    ]
+    for table in report.tables:
         parts += _suite(table)
-    parts += _design_study(records)
-    parts += _alone(records)
+    parts += _design_study(report) + _alone(report) + _ran(report) + _missing(report)
     return "\n\n".join(parts) + "\n"
 
 
-def as_csv(records: Sequence[Record]) -> str:
+def as_csv(report: Report) -> str:
     """Every number of the suites' tables, one a row."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    for table in suite_tables(records):
+    for table in report.tables:
         for name, row in (table.rows | table.aggregates).items():
             for column, cell in row.items():
                 interval = cell.interval or ("", "")
@@ -38,63 +38,55 @@ def as_csv(records: Sequence[Record]) -> str:
 
 def _suite(table: SuiteTable) -> list[str]:
     columns = [*table.ours, *table.theirs]
-    digits = 0 if table.suite.startswith("dmc") else 2
     rows = [[task.partition("/")[2], *(_text(row.get(c), 0) for c in columns)] for task, row in table.rows.items()]
     rows += [
-        [f"**{name}**", *(_text(row.get(column), digits) for column in columns)]
+        [f"**{name}**", *(_text(row.get(column), words.digits(table)) for column in columns)]
         for name, row in table.aggregates.items()
     ]
-    has = "" if len(table.covered) == table.tasks else f", of which we have {len(table.covered)}"
-    aggregates = f"Aggregates are of the suite's {table.tasks} tasks{has}."
-    return [f"## {table.suite}, {table.steps:,} steps", _table(["task", *columns], rows), aggregates]
+    return [f"## {table.suite}, {table.steps:,} steps", _table(["task", *columns], rows), words.covered(table)]
 
 
-def _design_study(records: Sequence[Record]) -> list[str]:
-    ours = design_study(records)
-    if not ours:
-        return []
-    theirs = {(row.variant, row.suite): row for row in published.design_study()}
-    rows = []
-    for variant in VARIANTS:
-        for suite in PROTOCOLS:
-            if (variant, suite) in ours:
-                (average, low, high), tasks = ours[variant, suite]
-                paper = theirs[variant, suite]
-                rows.append(
-                    [
-                        variant,
-                        suite,
-                        _text(Cell(average, (low, high), None), 2),
-                        str(len(tasks)),
-                        _text(Cell(paper.mean, (paper.low, paper.high), None), 2),
-                    ]
-                )
-    steps = ", ".join(f"{suite} {steps_of(suite):,}" for suite in PROTOCOLS)
-    return [
-        "## Design study",
-        f"Differences in mean score from MR.Q, after as many steps as in the paper ({steps}).",
-        _table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows),
+def _design_study(report: Report) -> list[str]:
+    rows = [
+        [s.variant, s.suite, _text(_plain(s.ours), 2), str(len(s.tasks)), _text(_plain(s.paper), 2)]
+        for s in report.study
     ]
+    table = _table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows)
+    return ["## Design study", words.study(), table] if rows else []
 
 
-def _alone(records: Sequence[Record]) -> list[str]:
-    rows = [[found.task, found.algorithm, _steps(found), _text(found.cell, 0)] for found in alone(records)]
+def _alone(report: Report) -> list[str]:
+    rows = [[found.task, found.algorithm, words.steps(found), _text(found.cell, 0)] for found in report.alone]
     if not rows:
         return []
     return [
         "## Compared with nothing",
-        "Runs that have not come to the last step of their suite, and tasks that the paper does not have.",
+        words.ALONE,
         _table(["task", "", "steps", "return"], rows),
     ]
 
 
-def _steps(found: Alone) -> str:
-    return f"{found.step:,}" if found.steps is None else f"{found.step:,} of {found.steps:,}"
+def _ran(report: Report) -> list[str]:
+    rows = [[ran.algorithm, ran.suite, *words.ran(ran)] for ran in report.ran]
+    parts = ["## What ran", _table(["", "suite", *words.RAN_COLUMNS], rows), words.RAN]
+    if report.setups:
+        lines = [f"- {count:,} runs: {', '.join(' '.join(pair) for pair in setup)}" for setup, count in report.setups]
+        parts.append("\n".join(lines))
+    return parts
+
+
+def _missing(report: Report) -> list[str]:
+    rows = [[missing.algorithm, missing.suite, *words.missing(missing)] for missing in report.missing]
+    return ["## What is missing", _table(["", "suite", *words.MISSING_COLUMNS], rows)] if rows else []
+
+
+def _plain(found: Estimate) -> Cell:
+    return Cell(found.mean, (found.low, found.high), None)
 
 
 def _text(cell: Cell | None, digits: int) -> str:
     if cell is None:
-        return MISSING
+        return words.NONE
     text = f"{cell.mean:,.{digits}f}"
     if cell.interval is not None:
         text += f" [{cell.interval[0]:,.{digits}f}, {cell.interval[1]:,.{digits}f}]"
@@ -103,4 +95,4 @@ def _text(cell: Cell | None, digits: int) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -49,6 +49,8 @@ class RunFolder:
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.algorithm, self.parameters = str(document.get("algorithm", MRQ)), int(document.get("parameters", 0))
+            self.made_by = str(document.get("mrq", ""))  # the version of mrq
+            self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
         except FileNotFoundError:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
@@ -210,10 +212,23 @@ def _machine() -> dict[str, Any]:
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "platform": platform.platform(),
+        "cpu": _cpu(),
         "cpus": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "gpus": gpus,
     }
+
+
+def _cpu() -> str:
+    """Its name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [
+        value.strip() for name, _, value in (line.partition(":") for line in lines) if name.strip() == "model name"
+    ]
+    return names[0] if names else platform.processor()
 
 
 def _versions() -> dict[str, str]:

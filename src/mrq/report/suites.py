@@ -1,0 +1,32 @@
+"""How the paper calls its suites, and the units of their mean scores."""
+
+from functools import cache
+from typing import NamedTuple
+
+from mrq.environments.tasks import PROTOCOLS, paper_tasks, suite_of
+
+OTHER = "other tasks"
+
+
+class Name(NamedTuple):
+    title: str
+    unit: str
+
+
+NAMES = {
+    "gym": Name("Gym locomotion", "TD3-normalised"),
+    "dmc": Name("DMC proprioceptive", "return in 1,000s"),
+    "dmc-visual": Name("DMC visual", "return in 1,000s"),
+    "atari": Name("Atari", "human-normalised"),
+}
+assert NAMES.keys() == PROTOCOLS.keys()
+
+
+def section_of(task: str) -> str:
+    """The suite that has this task; OTHER for those that the paper does not have."""
+    return suite_of(task) if task in _known() else OTHER
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(task.name for task in paper_tasks())

@@ -1,0 +1,80 @@
+"""What ran and what is missing, of made-up runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mrq import Hyperparameters
+from mrq.environments.tasks import names_in
+from mrq.report.ran import setups, what_is_missing, what_ran
+from mrq.report.records import collect, external
+from mrq.training.run_folder import create_run_folder
+from mrq.training.settings import Settings
+from tests.report.made_up import run
+
+CONTROL = names_in("dmc")
+
+
+def test_runs_are_counted_by_algorithm_and_suite():
+    records = [run("gym/Hopper-v4", seed, 1.0) for seed in range(3)] + [run("gym/Ant-v4", 0, 1.0, steps=200_000)]
+    records += [run("gym/CartPole-v1", 0, 1.0, steps=30_000), run("gym/Ant-v4", 0, 1.0, "PPO")]
+    gym, other, ppo = what_ran(records)
+    assert (gym.algorithm, gym.suite, gym.tasks, gym.runs, gym.seeds, gym.steps) == (
+        "MR.Q",
+        "gym",
+        2,
+        4,
+        (1, 3),
+        3_200_000,
+    )
+    assert (gym.hours, gym.speed) == (pytest.approx(8 / 3600), 400_000)  # each took two seconds
+    assert (other.suite, other.steps, ppo.algorithm, ppo.runs) == ("other tasks", 30_000, "PPO", 1)
+
+
+def test_hours_are_unknown_where_those_of_a_run_are(tmp_path):
+    path = tmp_path / "SAC.csv"
+    path.write_text("task,seed,step,return\nHopper-v4,0,1000000,2500\nHopper-v4,1,1000000,nan\n")
+    records = list(external(path))
+    assert [record.seed for record in records] == [0]  # what is no number counts as not evaluated
+    (found,) = what_ran(records)
+    assert (found.hours, found.speed, found.steps) == (None, None, 1_000_000)
+    assert setups(records) == []
+
+
+def test_what_is_missing_is_unfinished_or_not_begun():
+    records = [run(task, 0, 1.0, steps=500_000) for task in CONTROL[:-2]]
+    records += [run(CONTROL[-2], 0, 1.0, steps=100_000), run("gym/Ant-v4", 0, 1.0, "PPO")]
+    found = {(one.algorithm, one.suite): one for one in what_is_missing(records)}
+    assert list(found) == [*(("MR.Q", suite) for suite in ("gym", "dmc", "dmc-visual", "atari")), ("PPO", "gym")]
+    dmc = found["MR.Q", "dmc"]
+    assert (dmc.unfinished, dmc.absent, dmc.tasks) == ([CONTROL[-2]], [CONTROL[-1]], 28)
+    assert len(found["MR.Q", "atari"].absent) == 57
+    assert len(found["PPO", "gym"].absent) == 4
+    whole = [run(task, 0, 1.0) for task in names_in("gym")]
+    assert ("MR.Q", "gym") not in [(one.algorithm, one.suite) for one in what_is_missing(whole)]
+
+
+def test_setups_come_from_run_json_and_older_runs_have_less(tmp_path):
+    settings = Settings(steps=10, device="cpu", precision="bf16").completed(["Pendulum-v1"])
+    for seed in range(3):
+        folder = create_run_folder(tmp_path / str(seed), "Pendulum-v1", seed, settings, True, {})
+        folder.close()
+        with (folder.path / "evaluations.csv").open("a") as file:
+            file.write(f"Pendulum-v1,{seed},10,{'nan' if seed == 2 else -100},1,200,10,5.0\n")
+    path = tmp_path / "1" / "run.json"
+    document = json.loads(path.read_text())
+    assert document["machine"]["cpu"] != ""
+    document["machine"] = {"gpus": ["An Old GPU"], "cpus": 4}
+    document["settings"]["device"] = "auto"
+    del document["versions"], document["mrq"]
+    path.write_text(json.dumps(document))
+    records = collect([tmp_path], print)
+    assert [record.seed for record in records] == [0, 1]  # the third has no evaluation that is a number
+    new, old = (dict(record.setup) for record in records)
+    assert {"mrq", "python", "torch", "gymnasium", "platform"} <= new.keys()
+    assert (new["numpy"], new["device"], new["precision"], new["compiled"]) == (np.__version__, "CPU", "bf16", "yes")
+    assert old == {"device": "An Old GPU", "CPU": "4 cores", "precision": "bf16", "compiled": "yes"}
+    assert [count for _, count in setups(records)] == [1, 1]
+    assert records[0].algorithm == "MR.Q"
+    assert settings.hyperparameters == Hyperparameters()
