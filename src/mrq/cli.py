@@ -188,31 +188,47 @@ class Bench:
 
 @dataclass(frozen=True)
 class Report:
-    """Lay runs beside the paper's results: tables with intervals, aggregates, the design study."""
+    """Lay runs beside the paper's results: tables with intervals, learning curves, the design study."""
 
     folders: tyro.conf.Positional[tuple[Path, ...]]
     """Where the runs are."""
     external: tuple[Path, ...] = ()
     """Other programs' results, as CSV with the columns task, seed, step and return; a file a column."""
+    html: Path | None = None
+    """Write the report here as a page that needs nothing else: with figures, and values under the pointer."""
     markdown: Path | None = None
-    """Write the report here; it is printed if nothing is to be written."""
+    """Write the report here as Markdown; it is printed if nothing is to be written."""
     csv: Path | None = None
     """Write the tables' numbers here."""
+    figures: Path | None = None
+    """Write every figure into this folder, as SVG."""
 
     def run(self) -> None:
+        from mrq.report.figures import draw, write
+        from mrq.report.html import html
         from mrq.report.records import collect, external
         from mrq.report.report import build
         from mrq.report.text import as_csv, markdown
 
+        outputs = (self.html, self.markdown, self.csv, self.figures)
+        for path in filter(None, outputs):
+            if not path.parent.is_dir():
+                raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
         records = [*collect(self.folders, say), *(record for path in self.external for record in external(path))]
         if not records:
             raise MRQError("there are no evaluated runs in the folders given.")
         report = build(records)
-        for path, text in ((self.markdown, markdown), (self.csv, as_csv)):
-            if path is not None:
-                path.write_text(text(report))
-                say(f"written: {path}")
-        if self.markdown is self.csv is None:
+        figures = draw(report) if self.html or self.figures else []
+        if self.html is not None:
+            write_text(self.html, html(report, figures))
+        if self.markdown is not None:
+            write_text(self.markdown, markdown(report))
+        if self.csv is not None:
+            write_text(self.csv, as_csv(report))
+        if self.figures is not None:
+            write(figures, self.figures)
+            say(f"written: {self.figures} (figures: {len(figures)})")
+        if not any(outputs):
             say(markdown(report))
 
 
@@ -264,6 +280,14 @@ def show(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MRQError(f"{path} cannot be written: {error.strerror}.") from None
+    say(f"written: {path}")
 
 
 def say(line: str) -> None:

@@ -1,6 +1,7 @@
 """The commands as a user runs them: in a process of their own."""
 
 import csv
+import importlib.metadata
 import json
 import os
 import shutil
@@ -392,6 +393,27 @@ def test_report_reads_runs_and_leaves_out_what_it_cannot(finished, tmp_path):
     )
     assert f"| 450 | {sum(returns) / 2:,.0f} [" in text
     assert (tmp_path / "report.csv").read_text() == "suite,row,column,mean,low,high,seeds\n"
-    for folder, words in (("nowhere", "there is no folder nowhere"), ("runs/seed-0/tensorboard", "no evaluated runs")):
-        code, _, err = mrq("report", folder, cwd=tmp_path)
+    for arguments, words in (
+        (["nowhere"], "there is no folder nowhere"),
+        (["runs/seed-0/tensorboard"], "no evaluated runs"),
+        (
+            ["runs", "--html", "nowhere/report.html"],
+            "nowhere/report.html cannot be written: there is no folder nowhere.",
+        ),
+        (["runs", "--html", "runs"], "runs cannot be written: Is a directory."),
+    ):
+        code, _, err = mrq("report", *arguments, cwd=tmp_path)
         assert (code, words in err) == (1, True)
+
+
+def test_report_writes_a_page_and_figures_of_runs(finished, tmp_path):
+    code, out, err = mrq("report", finished, "--html", "report.html", "--figures", "figures", cwd=tmp_path)
+    assert code == 0, err
+    assert "written: report.html" in out
+    assert "written: figures (figures: 1)" in out
+    (figure,) = (tmp_path / "figures").iterdir()
+    assert figure.name == "curve-gym-CartPole-v1.svg"
+    page = (tmp_path / "report.html").read_text()
+    assert figure.read_text() in page
+    assert "gym/CartPole-v1" in page
+    assert f'<td class="text">{importlib.metadata.version("torch")}</td>' in page

@@ -1,0 +1,72 @@
+"""A panel of the paper's front page: a suite's mean scores as bars, ours and the paper's, with their intervals."""
+
+from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.report.markup import element
+from mrq.report.scores import CONTROL_RETURN
+from mrq.report.suites import NAMES
+from mrq.report.svg import FAINT, GRID, INK, PALETTE, Scale, picture, scale, short, shortened, text, ticks
+from mrq.report.tables import Cell, SuiteTable, paper
+
+WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 360, 122, 40, 44, 22, 13, 26
+THEIRS = "#b3b3b3"
+
+
+def draw_bars(table: SuiteTable, colours: dict[str, int]) -> tuple[str, float, float]:
+    """The picture, its width and height."""
+    unit = CONTROL_RETURN if table.suite.startswith("dmc") else 1
+    digits = 2 if unit == 1 else 3  # as many as the paper has
+    cells = [(name, _scaled(cell, unit)) for name, cell in ordered(table)]
+    ends: list[float] = [end for _, cell in cells for end in (cell.mean, *(cell.interval or ()))]
+    low, high = min([0.0, *ends]), max([0.0, *ends]) or 1.0
+    height = TOP + ROW * len(cells) + BOTTOM
+    x = scale((low, high), (LEFT, WIDTH - RIGHT))
+    title, name = NAMES[table.suite]
+    body = [
+        text(0, 13, title, class_="title", font_size=13, font_weight="bold", fill=INK),
+        text(0, 28, f"{name}, mean of {table.tasks} tasks", class_="faint", fill=FAINT),
+    ]
+    bottom = TOP + ROW * len(cells)
+    for tick in ticks(low, high, 5):
+        body.append(element("line", class_="grid", x1=x(tick), x2=x(tick), y1=TOP - 4, y2=bottom, stroke=GRID))
+        body.append(text(x(tick), bottom + 13, short(tick), class_="faint", fill=FAINT, text_anchor="middle"))
+    for row, (name, cell) in enumerate(cells):
+        body.append(_bar(name, cell, TOP + ROW * row, x, digits, colours))
+    return picture(WIDTH, height, f"Mean scores in {title}", body), WIDTH, height
+
+
+def ordered(table: SuiteTable) -> list[tuple[str, Cell]]:
+    """Ours without the design study's variants, then MR.Q in the paper, then the paper's others from the best on."""
+    means = table.aggregates["Mean"]
+    theirs = sorted(
+        (name for name in table.theirs if name in means),
+        key=lambda name: (name != paper(DEFAULT), -means[name].mean),
+    )
+    names = [name for name in table.ours if name in means and name not in VARIANTS] + theirs
+    return [(name, means[name]) for name in names]
+
+
+def _bar(name: str, cell: Cell, top: float, x: Scale, digits: int, colours: dict[str, int]) -> str:
+    middle, left, right = top + ROW / 2 - 2, min(x(0), x(cell.mean)), max(x(0), x(cell.mean))
+    ours = cell.seeds is not None
+    colour = colours.get(DEFAULT if name == paper(DEFAULT) else name)
+    area = {"x": left, "y": middle - BAR / 2, "width": right - left, "height": BAR}
+    style = {"class_": "theirs", "fill": THEIRS}
+    if colour is not None:
+        style = {"class_": f"c{colour}", "fill": PALETTE[colour], "fill_opacity": "1" if ours else "0.4"}
+    parts = [
+        text(LEFT - 8, middle + 3.5, shortened(name, 20), class_="ink", fill=INK, text_anchor="end"),
+        element("rect", **area, fill="#ffffff", class_="back"),  # hides the grid behind what is pale
+        element("rect", **area, **style),
+    ]
+    if cell.interval is not None:
+        low, high = map(x, cell.interval)
+        d = f"M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 3:.1f}v6M{high:.1f} {middle - 3:.1f}v6"
+        parts.append(element("path", class_="whisker", d=d, stroke=INK, fill="none"))
+    end = max([right, *(map(x, cell.interval or ()))])
+    parts.append(text(end + 5, middle + 3.5, f"{cell.mean:.{digits}f}", class_="ink", fill=INK))
+    return element("g", *parts, font_weight="bold") if ours else element("g", *parts)
+
+
+def _scaled(cell: Cell, unit: float) -> Cell:
+    interval = cell.interval and (cell.interval[0] / unit, cell.interval[1] / unit)
+    return Cell(cell.mean / unit, interval, cell.seeds)

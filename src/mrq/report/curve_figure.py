@@ -1,0 +1,139 @@
+"""Learning curves as a picture: a line an algorithm with its interval, dashed where its seeds are not finished."""
+
+from typing import Any
+
+from mrq.report.curves import Curve, Panel
+from mrq.report.intervals import Estimate
+from mrq.report.markup import element
+from mrq.report.svg import (
+    FAINT,
+    GRID,
+    INK,
+    LETTER,
+    PALETTE,
+    Scale,
+    path,
+    picture,
+    scale,
+    short,
+    shortened,
+    text,
+    ticks,
+)
+
+WIDTH, LEFT, RIGHT, PLOT, BOTTOM = 360, 44, 12, 150, 34
+TITLE, LEGEND = 20, 14  # heights
+PAPER = "MR.Q in the paper"
+
+
+def draw_curves(panel: Panel, colours: dict[str, int]) -> tuple[str, dict[str, Any]]:
+    """The picture, and what a page needs to know to show its values."""
+    drawn = [curve for curve in panel.curves if curve.algorithm in colours]
+    curves = sorted(drawn, key=lambda curve: colours[curve.algorithm])
+    legend, rows = _legend(curves, panel.paper is not None, colours)
+    top, right = TITLE + LEGEND * rows + 10, WIDTH - RIGHT
+    bottom = top + PLOT
+    last = max([panel.goal or 1, *(int(curve.steps[-1]) for curve in curves)])
+    low, high = _range(panel, curves)
+    x, y = scale((0, last), (LEFT, right)), scale((low, high), (bottom, top))
+    body = [
+        text(0, 12, shortened(panel.title, 44), class_="title", font_size=12, font_weight="bold", fill=INK),
+        text(right, 12, panel.unit, class_="faint", fill=FAINT, text_anchor="end"),
+        *legend,
+        *_axes(x, y, ticks(0, last, 6), ticks(low, high, 5), bottom),
+        *(_line(curve, colours[curve.algorithm], x, y) for curve in reversed(curves)),
+    ]
+    if panel.paper is not None and panel.goal is not None:
+        body.append(_paper(panel.paper, x(panel.goal), y))
+    height = bottom + BOTTOM
+    hover = {
+        "box": [LEFT, top, right, bottom],
+        "width": WIDTH,
+        "last": last,
+        "range": [low, high],
+        "curves": [_data(curve, colours[curve.algorithm]) for curve in curves],
+        "paper": panel.paper and [panel.goal, *map(_figures, panel.paper)],
+    }
+    return picture(WIDTH, height, f"Learning curves: {panel.title}", body), hover
+
+
+def label(curve: Curve) -> str:
+    so_far = "" if curve.finished else f", to {short(curve.steps[-1])}"
+    return f"{curve.algorithm} ({curve.seeds} seed{'' if curve.seeds == 1 else 's'}{so_far})"
+
+
+def _axes(x: Scale, y: Scale, steps: list[float], values: list[float], bottom: float) -> list[str]:
+    drawn, right = [], WIDTH - RIGHT
+    for value in values:
+        drawn.append(element("line", class_="grid", x1=LEFT, x2=right, y1=y(value), y2=y(value), stroke=GRID))
+        drawn.append(text(LEFT - 6, y(value) + 3.5, short(value), class_="faint", fill=FAINT, text_anchor="end"))
+    names = [(x(step), bottom + 14, short(step)) for step in steps]
+    names.append(((LEFT + right) / 2, bottom + 28, "environment steps"))
+    return drawn + [text(*name, class_="faint", fill=FAINT, text_anchor="middle") for name in names]
+
+
+def _line(curve: Curve, place: int, x: Scale, y: Scale) -> str:
+    colour, xs = PALETTE[place], x(curve.steps)
+    parts = [
+        path(xs, y(curve.low), y(curve.high), class_=f"band c{place}", fill=colour, fill_opacity="0.18"),
+        path(xs, y(curve.mean), fill="none", stroke_linejoin="round", **_stroke(curve, place)),
+    ]
+    if len(xs) == 1:
+        parts.append(element("circle", class_=f"dot c{place}", cx=xs[0], cy=y(curve.mean)[0], r=2.5, fill=colour))
+    return element("g", *parts)
+
+
+def _paper(result: Estimate, x: float, y: Scale) -> str:
+    whisker = element("path", class_="whisker", d=f"M{x:.1f} {y(result.low):.1f}V{y(result.high):.1f}", stroke=INK)
+    return whisker + _diamond(x, y(result.mean))
+
+
+def _legend(curves: list[Curve], paper: bool, colours: dict[str, int]) -> tuple[list[str], int]:
+    """From left to right, in as many rows as it takes."""
+    entries: list[tuple[str, Curve | None]] = [(label(curve), curve) for curve in curves]
+    drawn, x, row = [], 0.0, 0
+    for name, curve in [*entries, *([(PAPER, None)] if paper else [])]:
+        name = shortened(name, 58)
+        width = 20 + len(name) * 10 * LETTER + 10
+        if x and x + width > WIDTH:
+            x, row = 0.0, row + 1
+        at = TITLE + LEGEND * row + 6
+        if curve is None:
+            drawn.append(_diamond(x + 7, at))
+        else:
+            style = _stroke(curve, colours[curve.algorithm])
+            drawn.append(element("line", x1=x, x2=x + 14, y1=at, y2=at, **style))
+        drawn.append(text(x + 20, at + 3.5, name, class_="ink", fill=INK))
+        x += width
+    return drawn, row + 1
+
+
+def _stroke(curve: Curve, place: int) -> dict[str, Any]:
+    dashes = "" if curve.finished else "4 3"
+    return {"class_": f"line c{place}", "stroke": PALETTE[place], "stroke_width": 1.6, "stroke_dasharray": dashes}
+
+
+def _diamond(x: float, y: float) -> str:
+    return element("path", class_="paper", d=f"M{x:.1f} {y - 4:.1f}l4 4l-4 4l-4 -4Z", fill=INK)
+
+
+def _range(panel: Panel, curves: list[Curve]) -> tuple[float, float]:
+    ends = [float(end) for curve in curves for end in (curve.low.min(), curve.high.max())] + list(panel.paper or ())
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    room = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
+    return low - room, high + room
+
+
+def _data(curve: Curve, place: int) -> dict[str, Any]:
+    numbers = {"mean": curve.mean, "low": curve.low, "high": curve.high}
+    return {
+        "name": label(curve),
+        "colour": place,
+        "steps": [int(step) for step in curve.steps],
+        **{key: [_figures(value) for value in values] for key, values in numbers.items()},
+    }
+
+
+def _figures(value: float) -> float:
+    """Five of them: a page of all tasks stays small."""
+    return float(f"{value:.5g}")

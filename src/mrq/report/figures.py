@@ -1,0 +1,69 @@
+"""Every figure of a report, by the name of its file: the front page's bars, and learning curves."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mrq.benchmark.variants import VARIANTS
+from mrq.errors import MRQError
+from mrq.report.bars import draw_bars
+from mrq.report.curve_figure import draw_curves
+from mrq.report.report import Report
+from mrq.report.svg import PALETTE, side_by_side
+from mrq.report.tables import SuiteTable
+
+GAP = 24  # between the panels of the front page
+
+
+@dataclass(frozen=True)
+class Figure:
+    kind: Literal["aggregate", "panel", "suite", "task"]  # all of the front page, a suite of it, learning curves
+    of: str  # the suite or task
+    name: str  # of its file, without .svg
+    svg: str
+    hover: dict[str, Any] | None = None  # what a page needs to know to show its values; None where it shows none
+
+
+def draw(report: Report) -> list[Figure]:
+    colours = colours_of(report.algorithms)
+    bars = {table.suite: draw_bars(table, colours) for table in report.tables if whole(table)}
+    drawn = [Figure("panel", suite, f"aggregate-{suite}", svg) for suite, (svg, _, _) in bars.items()]
+    if bars:
+        together = side_by_side(list(bars.values()), 2, GAP, "Mean scores, ours and the paper's")
+        drawn.append(Figure("aggregate", "", "aggregate", together))
+    drawn += [Figure("suite", p.name, f"curve-{p.name}", *draw_curves(p, colours)) for p in report.suite_curves]
+    drawn += [Figure("task", p.name, f"curve-{p.name}", *draw_curves(p, colours)) for p in report.task_curves]
+    names = file_names([figure.name for figure in drawn])
+    return [replace(figure, name=name) for figure, name in zip(drawn, names, strict=True)]
+
+
+def write(figures: Sequence[Figure], folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+        for figure in figures:
+            (folder / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
+    except OSError as error:
+        raise MRQError(f"figures cannot be written to {folder}: {error.strerror}; choose another --figures.") from None
+
+
+def colours_of(algorithms: Sequence[str]) -> dict[str, int]:
+    """Places in the palette; the design study's variants come last, and what it has no colour for is not drawn."""
+    variants_last = sorted(algorithms, key=lambda name: name in VARIANTS)
+    return {name: place for place, name in enumerate(variants_last[: len(PALETTE)])}
+
+
+def whole(table: SuiteTable | None) -> bool:
+    """Whether its aggregates are of the whole suite, so that they may stand beside the paper's."""
+    return table is not None and len(table.covered) == table.tasks
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Without what does not belong into a file's name, and no two the same."""
+    made: dict[str, None] = {}
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._+-]+", "-", name)[:120]
+        different = (f"{plain}-{count}" for count in range(2, len(names) + 2))
+        made[plain if plain not in made else next(other for other in different if other not in made)] = None
+    return list(made)

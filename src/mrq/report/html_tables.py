@@ -1,0 +1,160 @@
+"""The tables of the page."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.environments.tasks import PROTOCOLS, names_in
+from mrq.report import words
+from mrq.report.intervals import Estimate
+from mrq.report.markup import element, escaped
+from mrq.report.ran import Missing, Ran
+from mrq.report.records import Setup
+from mrq.report.suites import NAMES
+from mrq.report.svg import short
+from mrq.report.tables import Alone, Cell, Study, SuiteTable, paper
+
+SHADES = (0.01, 0.2, 0.5)  # of a difference, from which on the paper colours it lightly, moderately and boldly
+
+
+def suite(table: SuiteTable) -> str:
+    """Of the tasks that we have: ours, then the paper's; the aggregates stand at its foot."""
+    shown = columns(table)
+    ours = {task: row for task, row in table.rows.items() if row.keys() & set(table.ours)}
+    head = [_head("task"), *(_head(name, "ours" if name in table.ours else "") for name in shown)]
+    body = [[_name(_bare(task)), *(_cell(row.get(name), 0) for name in shown)] for task, row in ours.items()]
+    foot = [
+        [_name(aggregate), *(_cell(row.get(name), words.digits(table)) for name in shown)]
+        for aggregate, row in table.aggregates.items()
+    ]
+    return _table([head], body, foot)
+
+
+def columns(table: SuiteTable) -> list[str]:
+    """MR.Q in the paper stands beside ours; the design study's variants are left out where ours are more."""
+    ours = [name for name in table.ours if name not in VARIANTS] or table.ours
+    return [*ours, *sorted(table.theirs, key=lambda name: name != paper(DEFAULT))]
+
+
+def study(found: Sequence[Study]) -> str:
+    """The paper's table, with ours beside each of its columns that we have a part of."""
+    by_place = {(one.variant, one.suite): one for one in found}
+    suites = [suite for suite in PROTOCOLS if any(one.suite == suite for one in found)]
+    heads = [
+        [_head("variant", rowspan="2"), *(_head(NAMES[suite].title, "group", colspan="2") for suite in suites)],
+        [_head(name, "ours" if name == "ours" else "") for _ in suites for name in ("ours", "paper")],
+    ]
+    body = []
+    for variant in [name for name in VARIANTS if any(one.variant == name for one in found)]:
+        row = [_name(variant)]
+        for suite in suites:
+            one = by_place.get((variant, suite))
+            row += [_cell(None, 0)] * 2 if one is None else [_difference(one.ours, _some(one)), _difference(one.paper)]
+        body.append(row)
+    return _table(heads, body, class_="study")
+
+
+def study_legend() -> str:
+    names = [*(f"{low:g} to {high:g}" for low, high in pairwise(SHADES)), f"{SHADES[-1]:g} or more"]
+    worse = [(f"bad{level}", f"worse by {name}") for level, name in reversed(list(enumerate(names, 1)))]
+    better = [(f"good{level}", f"better by {name}") for level, name in enumerate(names, 1)]
+    return element("p", *(element("span", text, class_=shade) for shade, text in worse + better), class_="legend")
+
+
+def shade(difference: float) -> str:
+    level = sum(abs(difference) >= least for least in SHADES)
+    return f"{'good' if difference > 0 else 'bad'}{level}" if level else ""
+
+
+def alone(found: Sequence[Alone]) -> str:
+    rows = [
+        [_name(one.task), _text(one.algorithm), _number(words.steps(one, short)), _cell(one.cell, 0)] for one in found
+    ]
+    heads = [_head("task"), _head("algorithm", "text"), _head("steps"), _head("return")]
+    return _table([heads], rows)
+
+
+def ran(found: Sequence[Ran]) -> str:
+    rows = [[_name(one.algorithm), _text(one.suite), *map(_number, words.ran(one))] for one in found]
+    return _table([[_head("algorithm"), _head("suite", "text"), *map(_head, words.RAN_COLUMNS)]], rows)
+
+
+def setups(found: Sequence[tuple[Setup, int]]) -> str:
+    """A column a setup: there are few of them, and many things to say of each."""
+    if not found:
+        return ""
+    names = list(dict.fromkeys(name for setup, _ in found for name, _ in setup))
+    heads = [_head("made with"), *(_head(f"{count:,} run{'' if count == 1 else 's'}", "text") for _, count in found)]
+    return _table(
+        [heads], [[_name(name), *(_text(dict(setup).get(name, words.NONE)) for setup, _ in found)] for name in names]
+    )
+
+
+def missing(found: Sequence[Missing]) -> str:
+    """As a list: names of tasks are too many for the columns of a table."""
+    parts = []
+    for one in found:
+        complete, unfinished, absent = words.missing(one)
+        parts.append(element("dt", escaped(f"{one.algorithm}, {NAMES[one.suite].title}: {complete} tasks complete")))
+        for name, tasks in (("Unfinished", unfinished), ("Not begun", absent)):
+            if tasks != words.NONE:
+                parts.append(element("dd", escaped(f"{name}: {tasks}")))
+    return element("dl", *parts)
+
+
+def _table(
+    heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]], foot: Sequence[Sequence[str]] = (), class_: str = ""
+) -> str:
+    """In a box of its own, which scrolls where the table is wider than the page."""
+    parts = [element("thead", *_rows(heads)), element("tbody", *_rows(body))]
+    if foot:
+        parts.append(element("tfoot", *_rows(foot)))
+    return element("div", element("table", "\n", *parts, class_=class_), class_="box", tabindex="0")
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [element("tr", *row) + "\n" for row in rows]
+
+
+def _head(content: str, class_: str = "", **spans: str) -> str:
+    return element("th", escaped(content), scope="col", class_=class_, **spans)
+
+
+def _name(content: str) -> str:
+    """Of a row."""
+    return element("th", escaped(content), scope="row")
+
+
+def _text(content: str) -> str:
+    return element("td", escaped(content), class_="text")
+
+
+def _number(content: str) -> str:
+    return element("td", escaped(content))
+
+
+def _cell(cell: Cell | None, digits: int) -> str:
+    if cell is None:
+        return element("td", words.NONE, class_="none")
+    beside = [] if cell.interval is None else [f"[{cell.interval[0]:,.{digits}f}, {cell.interval[1]:,.{digits}f}]"]
+    beside += [] if cell.seeds is None else [f"({cell.seeds})"]
+    return element("td", element("b", f"{cell.mean:,.{digits}f}"), " ", _small(" ".join(beside)))
+
+
+def _difference(found: Estimate, note: str = "") -> str:
+    interval = _small(f"[{found.low:.2f}, {found.high:.2f}]{note}")
+    return element("td", element("b", f"{found.mean:.2f}"), " ", interval, class_=shade(found.mean))
+
+
+def _some(one: Study) -> str:
+    """What a difference is of, where that is not the whole suite."""
+    tasks = len(names_in(one.suite))
+    return "" if len(one.tasks) == tasks else f", {len(one.tasks)} of {tasks} tasks"
+
+
+def _small(content: str) -> str:
+    return element("small", escaped(content))
+
+
+def _bare(task: str) -> str:
+    return task.partition("/")[2]

@@ -1,0 +1,97 @@
+"""The sections of the page: what each says, as HTML."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mrq.environments.tasks import PROTOCOLS, names_in
+from mrq.report import html_tables, words
+from mrq.report.figures import Figure, colours_of, whole
+from mrq.report.markup import element, escaped
+from mrq.report.report import Report
+from mrq.report.suites import NAMES, OTHER, section_of
+from mrq.report.tables import SuiteTable
+
+BARS = "Bold are our runs, pale is MR.Q in the paper, grey are the paper's other algorithms; lines are 95% intervals."
+CURVES = (
+    "Means and 95% intervals, at the steps where all seeds of a line were evaluated. Seeds that have not come to the "
+    "suite's last step are dashed, apart from those that have."
+)
+
+
+class Section(NamedTuple):
+    anchor: str
+    title: str
+    body: str
+
+
+def sections(report: Report, figures: Sequence[Figure]) -> list[Section]:
+    """Those that have something to say."""
+    made = [_summary(report, figures)]
+    for suite in PROTOCOLS:
+        if own := [figure for figure in figures if figure.kind == "task" and section_of(figure.of) == suite]:
+            made.append(_suite(report, suite, [f for f in figures if f.kind == "suite" and f.of == suite], own))
+    if others := [figure for figure in figures if figure.kind == "task" and section_of(figure.of) == OTHER]:
+        note = "The paper does not have these tasks, so they are compared with nothing."
+        made.append(_section("other", "Other tasks", _p(note), _grid(others)))
+    if report.study:
+        parts = (_p(words.study()), html_tables.study_legend(), html_tables.study(report.study))
+        made.append(_section("study", "Design study", *parts))
+    if report.alone:
+        note = f"{words.ALONE} Returns are of the last step that all of these seeds have come to."
+        title = "Not finished: compared with nothing"
+        made.append(_section("unfinished", title, _p(note), html_tables.alone(report.alone)))
+    parts = (_p(words.RAN), html_tables.ran(report.ran), html_tables.setups(report.setups))
+    made.append(_section("ran", "What ran", *parts))
+    if report.missing:
+        note = "Tasks without a run that has come to the last step of its suite."
+        made.append(_section("missing", "What is missing", _p(note), html_tables.missing(report.missing)))
+    return made
+
+
+def _summary(report: Report, figures: Sequence[Figure]) -> Section:
+    """The paper's front page, of the suites that we have whole."""
+    tables = {table.suite: table for table in report.tables}
+    lacking = [_lacking(suite, tables.get(suite)) for suite in PROTOCOLS if not whole(tables.get(suite))]
+    panels = [figure for figure in figures if figure.kind == "panel"]
+    parts = []
+    if panels:
+        parts = [_p(f"Mean scores, as on the paper's front page. {BARS}"), _grid(panels, "bars")]
+    if lacking:
+        left_out = "Left out, since not all of their tasks have" if panels else "No suite is here yet, since none has"
+        parts.append(_p(f"{left_out} a complete run: {', '.join(lacking)}."))
+    return _section("summary", "Summary", *parts)
+
+
+def _suite(report: Report, suite: str, means: Sequence[Figure], tasks: Sequence[Figure]) -> Section:
+    table = next((table for table in report.tables if table.suite == suite), None)
+    steps = PROTOCOLS[suite].steps
+    if table is None:
+        parts = [_p(f"No run has come to step {steps:,} yet, so nothing here is compared with the paper.")]
+    else:
+        says = [f"Returns after {steps:,} steps.", words.INTERVALS, words.covered(table)]
+        if len(html_tables.columns(table)) < len(table.ours) + len(table.theirs):
+            says.append("The design study's variants have a table of their own, below.")
+        parts = [_p(" ".join(says)), html_tables.suite(table)]
+    colours = colours_of(report.algorithms)
+    undrawn = [name for name in report.algorithms if name not in colours]
+    note = f" Not drawn, for want of colours: {', '.join(undrawn)}." if undrawn else ""
+    parts += [element("h3", "Learning curves"), _p(CURVES + note)]
+    return _section(suite, NAMES[suite].title, *parts, _grid([*means, *tasks]))
+
+
+def _lacking(suite: str, table: SuiteTable | None) -> str:
+    tasks = f"{0 if table is None else len(table.covered)} of {len(names_in(suite))} tasks"
+    return f"{NAMES[suite].title} ({tasks})"
+
+
+def _grid(figures: Sequence[Figure], kind: str = "") -> str:
+    drawn = (element("figure", figure.svg, data_name=figure.name) for figure in figures)
+    return element("div", *drawn, class_=f"grid {kind}".strip())
+
+
+def _section(anchor: str, title: str, *parts: str) -> Section:
+    return Section(anchor, title, element("section", element("h2", escaped(title)), "\n", *parts, id=anchor))
+
+
+def _p(content: str) -> str:
+    return element("p", escaped(content))

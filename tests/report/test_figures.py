@@ -1,0 +1,118 @@
+"""Pictures whose points are worked out by hand, and the files that they are written to."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from mrq import MRQError
+from mrq.benchmark.variants import VARIANTS
+from mrq.environments.tasks import names_in
+from mrq.report.bars import draw_bars, ordered
+from mrq.report.curve_figure import draw_curves
+from mrq.report.curves import task_panels
+from mrq.report.figures import colours_of, draw, file_names, write
+from mrq.report.report import build
+from mrq.report.svg import PALETTE
+from mrq.report.tables import suite_table
+from tests.report.made_up import run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def shapes(svg, kind, name):
+    """Elements of a kind that have this among their classes."""
+    return [found for found in ElementTree.fromstring(svg).iter(SVG + kind) if name in found.get("class", "").split()]
+
+
+def points(found):
+    return [tuple(map(float, point.split())) for point in found.get("d").strip("MZ").split("L")]
+
+
+def test_a_curves_points_by_hand():
+    """Steps 0 to 1M lie between 44 and 348; the axis of values leaves a 25th of their range free at both ends."""
+    (panel,) = task_panels([run("gym/Hopper-v4", seed, 2000.0 + 2000 * seed) for seed in range(2)])
+    svg, hover = draw_curves(panel, {"MR.Q": 0})
+    (line,) = shapes(svg, "path", "line")
+    left, top, right, bottom = hover["box"]
+    assert (left, right, bottom - top) == (44, 348, 150)
+    low, high = -160, 4160  # the interval goes from 0 to 4,000
+    assert hover["range"] == [low, high]
+    heights = [bottom - (value - low) / (high - low) * 150 for value in (0, 1500, 3000)]
+    assert points(line) == [(x, pytest.approx(y, abs=0.051)) for x, y in zip((44, 196, 348), heights, strict=True)]
+    (band,) = shapes(svg, "path", "band")
+    ends = [0, 1000, 2000, 4000, 2000, 0]  # there along the lower end, and back along the upper
+    assert [y for _, y in points(band)] == pytest.approx(
+        [bottom - (v - low) / (high - low) * 150 for v in ends], abs=0.051
+    )
+    assert (line.get("stroke"), line.get("stroke-dasharray")) == (PALETTE[0], None)
+    assert [text.text for text in shapes(svg, "text", "ink")] == ["MR.Q (2 seeds)", "MR.Q in the paper"]
+    assert len(shapes(svg, "path", "paper")) == 2  # in the legend, and at the end
+    (curve,) = hover["curves"]
+    assert (curve["steps"], curve["mean"], curve["high"]) == ([0, 500_000, 1_000_000], [0, 1500, 3000], [0, 2000, 4000])
+    assert hover["paper"] == [1_000_000, 2692, 2131, 3309]
+
+
+def test_what_is_not_finished_is_dashed_and_stops_on_the_suites_axis():
+    (panel,) = task_panels([run("dmc/cheetah-run", 0, 600.0, steps=250_000)])
+    svg, hover = draw_curves(panel, {"MR.Q": 0})
+    (line,) = shapes(svg, "path", "line")
+    assert line.get("stroke-dasharray") == "4 3"
+    assert points(line)[-1][0] == (44 + 348) / 2  # half of 500,000 steps
+    assert [text.text for text in shapes(svg, "text", "ink")] == ["MR.Q (1 seed, to 250k)"]
+    assert (shapes(svg, "path", "paper"), hover["paper"]) == ([], None)
+
+
+def test_bars_by_hand():
+    table = suite_table(
+        "gym",
+        [run(task, seed, 2000.0, name) for task in names_in("gym") for seed in range(2) for name in ("MR.Q", "no-lap")],
+    )
+    names = [name for name, _ in ordered(table)]
+    assert names == ["MR.Q", *(f"{name} (paper)" for name in ("MR.Q", "TD7", "TD-MPC2", "DreamerV3", "PPO"))]
+    svg, width, height = draw_bars(table, {"MR.Q": 0, "no-lap": 1})
+    assert ElementTree.fromstring(svg).get("viewBox") == f"0 0 {width} {height}"
+    (zero, end) = 122, 320  # the longest interval is TD7's, to 1.60
+    own, papers = shapes(svg, "rect", "c0")
+    assert float(papers.get("x")) == zero
+    assert float(papers.get("width")) == pytest.approx(1.46 / 1.60 * (end - zero), abs=0.051)
+    assert (own.get("fill-opacity"), papers.get("fill-opacity")) == ("1", "0.4")
+    theirs = [float(found.get("width")) for found in shapes(svg, "rect", "theirs")]
+    assert theirs == pytest.approx([value / 1.60 * (end - zero) for value in (1.57, 1.04, 0.76, 0.45)], abs=0.051)
+    whisker = shapes(svg, "path", "whisker")[1].get("d")
+    assert [float(x) for x in re.match(r"M([\d.]+) [\d.]+H([\d.]+)", whisker).groups()] == pytest.approx(
+        [zero + value / 1.60 * (end - zero) for value in (1.41, 1.52)], abs=0.051
+    )
+
+
+def test_every_figure_is_a_file(tmp_path):
+    records = [run(task, 0, 2000.0) for task in names_in("gym")] + [run("gym/<b>:a/b", 0, 1.0, "<i>")]
+    figures = draw(build(records))
+    write(figures, tmp_path / "figures")
+    tasks = [f"curve-gym-{name}" for name in ("Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Humanoid-v4", "Walker2d-v4")]
+    names = ["aggregate", "aggregate-gym", "curve-gym", "curve-gym-b-a-b", *tasks]
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == sorted(f"{name}.svg" for name in names)
+    for path in (tmp_path / "figures").iterdir():
+        assert ElementTree.parse(path).getroot().tag == f"{SVG}svg"
+    hostile = (tmp_path / "figures" / "curve-gym-b-a-b.svg").read_text()
+    assert "&lt;b&gt;:a/b" in hostile
+    assert "<i>" not in hostile
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MRQError, match=r"figures cannot be written to .*file: File exists; choose another --figures\."):
+        write(figures, tmp_path / "file")
+
+
+def test_the_aggregate_is_of_whole_suites_alone():
+    kinds = [figure.kind for figure in draw(build([run("gym/Hopper-v4", 0, 2000.0)]))]
+    assert kinds == ["suite", "task"]
+
+
+def test_file_names_are_plain_and_differ():
+    assert file_names(["a/b", "a-b", "a b", "a-b-2"]) == ["a-b", "a-b-2", "a-b-3", "a-b-2-2"]
+
+
+def test_colours_go_to_algorithms_before_variants():
+    names = ["MR.Q", *VARIANTS, "PPO", "SAC"]
+    found = colours_of(names)
+    assert list(found)[:4] == ["MR.Q", "PPO", "SAC", next(iter(VARIANTS))]
+    assert list(found.values()) == list(range(len(PALETTE)))

@@ -1,0 +1,130 @@
+"""The page, read as a browser would."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from mrq.environments.tasks import names_in
+from mrq.report.figures import draw
+from mrq.report.html import html
+from mrq.report.html_tables import shade
+from mrq.report.report import build
+from tests.report.made_up import run
+
+VOID = {"meta"}
+HOSTILE = '</script><script>alert("1")</script><img src=x onerror=alert(2)>'
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and keeps what there is in them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.texts, self.scripts = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        (self.scripts if self.open and self.open[-1] == "script" else self.texts).append(data)
+
+
+def page(records):
+    report = build(records)
+    return html(report, draw(report))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A whole suite, one of it unfinished, two algorithms, a variant and a task that the paper does not have."""
+    records = [run(task, seed, 2000.0) for task in names_in("gym") for seed in range(2)]
+    records += [run("gym/Ant-v4", 0, 2000.0 * share, name) for name, share in (("no-lap", 0.5), ("PPO", 0.7))]
+    records += [run("gym/Ant-v4", 5, 900.0, steps=100_000), run("gym/CartPole-v1", 0, 500.0, steps=30_000)]
+    return page(records)
+
+
+def test_it_needs_nothing_else(whole):
+    found = Page(whole)
+    assert {"script", "style", "svg", "table", "figure"} <= {tag for tag, _ in found.elements}
+    for _, attributes in found.elements:
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    assert set(re.findall(r"https?://[^\s\"']+", whole)) == {"http://www.w3.org/2000/svg"}
+    assert "@import" not in whole
+    assert "url(" not in whole.lower().replace("createobjecturl(", "")
+
+
+def test_its_sections_are_linked(whole):
+    found = Page(whole)
+    links = [attributes["href"][1:] for tag, attributes in found.elements if tag == "a"]
+    assert links == ["summary", "gym", "other", "study", "unfinished", "ran", "missing"]
+    assert [attributes["id"] for tag, attributes in found.elements if tag == "section"] == links
+
+
+def test_its_tables_have_ours_beside_the_papers(whole):
+    assert re.search(
+        r'<th scope="row">Hopper-v4</th><td><b>2,000</b> <small>\[2,000, 2,000\] \(2\)</small></td>', whole
+    )
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', whole.partition("</thead>")[0])
+    assert heads[:4] == ["task", "MR.Q", "PPO", "MR.Q (paper)"]
+    assert "no-lap" not in heads
+    assert "100k of 1M" in whole
+    text = " ".join(Page(whole).texts)
+    assert "Left out, since not all of their tasks have a complete run: DMC proprioceptive (0 of 28 tasks)" in text
+    assert "14 runs" in text
+
+
+def test_every_figure_of_curves_can_be_hovered(whole):
+    found = Page(whole)
+    names = [attributes["data-name"] for tag, attributes in found.elements if tag == "figure"]
+    data = json.loads(found.scripts[0])
+    assert set(data) == {name for name in names if name.startswith("curve-")}
+    ant = data["curve-gym-Ant-v4"]
+    assert [curve["name"] for curve in ant["curves"]] == [
+        "MR.Q (2 seeds)", "MR.Q (1 seed, to 100k)", "PPO (1 seed)", "no-lap (1 seed)",
+    ]  # fmt: skip
+    assert ant["curves"][2]["mean"] == [0, 700, 1400]
+
+
+def test_what_is_not_finished_has_nothing_of_the_papers_in_its_section():
+    text = page([run("dmc/cheetah-run", 0, 600.0, steps=100_000)])
+    assert "No run has come to step 500,000 yet, so nothing here is compared with the paper." in text
+    assert "(paper)" not in text
+    assert "MR.Q in the paper" not in " ".join(Page(text).texts)
+    assert "No suite is here yet, since none has a complete run" in text
+
+
+def test_names_that_others_chose_do_no_harm():
+    text = page([run(f"gym/{HOSTILE}", 0, 1.0, HOSTILE, 1_000, (("device", HOSTILE),))])
+    found = Page(text)
+    assert [tag for tag, _ in found.elements].count("script") == 2
+    assert "img" not in {tag for tag, _ in found.elements}
+    assert not any(name.startswith("on") for _, attributes in found.elements for name in attributes)
+    (data,) = json.loads(found.scripts[0]).values()
+    assert data["curves"][0]["name"].startswith(HOSTILE)
+    assert HOSTILE in found.texts
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [(-1.17, "bad3"), (-0.5, "bad3"), (-0.41, "bad2"), (-0.19, "bad1"), (-0.01, "bad1"), (-0.009, ""), (0.0, ""),
+     (0.18, "good1"), (0.2, "good2"), (0.7, "good3")],
+)  # fmt: skip
+def test_differences_have_the_papers_colours(difference, expected):
+    assert shade(difference) == expected
+
+
+def test_the_design_study_is_shaded():
+    records = [run("gym/Hopper-v4", 0, 3226.0), run("gym/Hopper-v4", 0, 18.791, "revert")]
+    text = page(records)
+    assert '<td class="bad3"><b>-1.00</b> <small>[-1.00, -1.00], 1 of 5 tasks</small></td>' in text
+    assert '<td class="bad3"><b>-1.47</b> <small>[-1.54, -1.39]</small></td>' in text
