@@ -58,7 +58,7 @@ def test_what_is_missing_is_unfinished_or_not_begun():
 def test_setups_come_from_run_json_and_older_runs_have_less(tmp_path):
     settings = Settings(steps=10, device="cpu", precision="bf16").completed(["Pendulum-v1"])
     for seed in range(3):
-        folder = create_run_folder(tmp_path / str(seed), "Pendulum-v1", seed, settings, True, {})
+        folder = create_run_folder(tmp_path / str(seed), "Pendulum-v1", seed, settings, True, {}, 1)
         folder.close()
         with (folder.path / "evaluations.csv").open("a") as file:
             file.write(f"Pendulum-v1,{seed},10,{'nan' if seed == 2 else -100},1,200,10,5.0\n")
