@@ -49,8 +49,8 @@ def bench(
     due = [job for job, (state, _, _) in states.items() if state.due]
     memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
     say(f"runs: {len(matrix)}, of which {len(due)} to do, {len(matrix) - len(due) - len(failed)} finished already")
-    with View(len(matrix), len(matrix) - len(due)) as view:
-        broken, interrupted = run_fleets(fleets(due, memory), view.show)
+    with View({job: state for job, (state, _, _) in states.items()}) as view:
+        broken, interrupted = run_fleets(fleets(due, memory), view)
     failed |= broken
     if interrupted:
         say("interrupted; the same command goes on where it stopped")

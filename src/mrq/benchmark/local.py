@@ -4,28 +4,28 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from mrq.baselines.training import train_baseline
 from mrq.benchmark.matrix import Job, State, state_of
+from mrq.benchmark.view import View
 from mrq.environments.children import how_it_ended
 from mrq.errors import MRQError, one_line
 from mrq.training.interruption import Interruption
 from mrq.training.progress import Progress
 from mrq.training.runs import resume, start
 
-Told = Callable[[Sequence[Job], Progress], None]
 LOOKING_UP = 0.5  # seconds between two looks whether to stop
 
 
-def run_fleets(fleets: Sequence[Sequence[Job]], told: Told) -> tuple[dict[Job, str], bool]:
+def run_fleets(fleets: Sequence[Sequence[Job]], view: View) -> tuple[dict[Job, str], bool]:
     """Runs them all; why those that did not finish did not, and whether it was interrupted."""
     failed: dict[Job, str] = {}
     with Interruption() as interrupted:
         for fleet in fleets:
-            said = _run(fleet, told, interrupted)
+            said = _run(fleet, view, interrupted)
             if interrupted():
                 break
             for job in fleet:
@@ -33,10 +33,11 @@ def run_fleets(fleets: Sequence[Sequence[Job]], told: Told) -> tuple[dict[Job, s
                 if state is not State.FINISHED:
                     own = [line for line in said if job.agent.name in line]
                     failed[job] = why or (own or said or [f"it broke off at step {step:,}."])[-1]
+            view.end(fleet, failed)
     return failed, interrupted()
 
 
-def _run(fleet: Sequence[Job], told: Told, interrupted: Interruption) -> list[str]:
+def _run(fleet: Sequence[Job], view: View, interrupted: Interruption) -> list[str]:
     """What was said on the way."""
     here, there = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_train, args=(there, list(fleet)))
@@ -52,7 +53,7 @@ def _run(fleet: Sequence[Job], told: Told, interrupted: Interruption) -> list[st
             if here.poll(LOOKING_UP):
                 message = here.recv()
                 if isinstance(message, Progress):
-                    told(fleet, message)
+                    view.show(fleet, message)
                 else:
                     said.append(message)
     except EOFError:

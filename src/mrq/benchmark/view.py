@@ -1,25 +1,36 @@
-"""What a person sees of a matrix: a table of the fleet in training, or plain lines in a log file."""
+"""What a person sees of a matrix: a table of all its runs, or plain lines in a log file."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
 from typing import Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from mrq.benchmark.matrix import Job
+from mrq.benchmark.matrix import Job, State
 from mrq.training.progress import Progress
 
-MOST_ROWS = 40  # of a fleet; the others do the same
+LINES_BESIDE = 7  # of a terminal: the table's frame, its title and the line below it
+
+
+class Stage(IntEnum):
+    """In the order in which a table has them."""
+
+    TRAINING = 0
+    FAILED = 1
+    WAITING = 2
+    FINISHED = 3
 
 
 class View:
-    def __init__(self, total: int, done: int) -> None:
-        self.total, self.done = total, done
-        self._fleet: Sequence[Job] = ()  # the one in training
+    def __init__(self, states: Mapping[Job, State]) -> None:
+        before = {State.FINISHED: Stage.FINISHED, State.UNUSABLE: Stage.FAILED}
+        self._stages = {job: before.get(state, Stage.WAITING) for job, state in states.items()}
+        self._progress: dict[Job, Progress] = {}
         self.console = Console(highlight=False, soft_wrap=True)
-        self._live = Live(console=self.console, refresh_per_second=4)
-        self._returns: dict[str, float] = {}
+        self._live = Live(console=self.console, get_renderable=self.table, refresh_per_second=4)
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -31,34 +42,48 @@ class View:
             self._live.stop()
 
     def show(self, fleet: Sequence[Job], progress: Progress) -> None:
-        if fleet is not self._fleet:
-            self.done += len(self._fleet)
-            self._fleet = fleet
-        if self.console.is_terminal:
-            self._live.update(self._table(fleet, progress))
+        """How far a fleet in training has come."""
         for job in fleet:
-            value = progress.returns.get(job.agent)
-            if value is not None and self._returns.get(job.name) != value:
-                self._returns[job.name] = value
-                if not self.console.is_terminal:
-                    self.console.print(f"{job.name}: return {value:,.1f} by step {progress.steps:,}", markup=False)
+            value, before = progress.returns.get(job.agent), self._progress.get(job)
+            if value is not None and (before is None or before.returns.get(job.agent) != value):
+                self._say(f"{job.name}: return {value:,.1f} by step {progress.steps:,}")
+            self._stages[job], self._progress[job] = Stage.TRAINING, progress
 
-    def _table(self, fleet: Sequence[Job], progress: Progress) -> Table:
-        table = Table("run", "step", "steps/s", "last return", "time left", title=f"{self.done} of {self.total} done")
-        for job in fleet[:MOST_ROWS]:
-            left = job.settings.total_steps - progress.steps
-            speed = progress.steps_per_second
-            value = progress.returns.get(job.agent)
-            table.add_row(
-                job.name,
-                f"{progress.steps:,} of {job.settings.total_steps:,}",
-                f"{speed:,.1f}" if speed else "",
-                "" if value is None else f"{value:,.1f}",
-                duration(left / speed) if speed else "",
-            )
-        if len(fleet) > MOST_ROWS:
-            table.add_row(f"and {len(fleet) - MOST_ROWS} more")
+    def end(self, fleet: Sequence[Job], failed: Collection[Job]) -> None:
+        """A fleet trains no longer."""
+        for job in fleet:
+            self._stages[job] = Stage.FAILED if job in failed else Stage.FINISHED
+            self._say(f"{job.name}: {self._stages[job].name.lower()}")
+
+    def table(self) -> Table:
+        """As many runs as the terminal has lines for, those in training first."""
+        counts = Counter(self._stages.values())
+        title = ", ".join(f"{counts[stage]:,} {stage.name.lower()}" for stage in Stage if counts[stage])
+        table = Table("run", "state", "step", "steps/s", "last return", "time left", title=title)
+        jobs = sorted(self._stages, key=lambda job: self._stages[job])  # keeps the order of those in the same stage
+        room = max(1, self.console.height - LINES_BESIDE)
+        for job in jobs[:room]:
+            table.add_row(job.name, self._stages[job].name.lower(), *self._cells(job))
+        if len(jobs) > room:
+            table.caption = f"and {len(jobs) - room:,} more"
         return table
+
+    def _cells(self, job: Job) -> list[str]:
+        total, progress = job.settings.total_steps, self._progress.get(job)
+        if progress is None:
+            return [f"{total:,}" if self._stages[job] is Stage.FINISHED else f"of {total:,}", "", "", ""]
+        training = self._stages[job] is Stage.TRAINING
+        speed, value = progress.steps_per_second, progress.returns.get(job.agent)
+        return [
+            f"{progress.steps:,} of {total:,}",
+            f"{speed:,.1f}" if speed and training else "",
+            "" if value is None else f"{value:,.1f}",
+            duration((total - progress.steps) / speed) if speed and training else "",
+        ]
+
+    def _say(self, line: str) -> None:
+        if not self.console.is_terminal:
+            self.console.print(line, markup=False)
 
 
 def duration(seconds: float) -> str:
