@@ -48,7 +48,7 @@ def test_a_log_file_has_a_line_an_evaluation_and_an_end(tmp_path, capsys):
             view.show([job], Progress(steps, 1.0, {job.agent: 1_234.56}))
         view.end([job], {})
     assert capsys.readouterr().out.splitlines() == [
-        "gym/Hopper-v4 (seed 0): return 1,234.6 by step 6",
+        "gym/Hopper-v4 (seed 0): return 1,234.6 at step 6",
         "gym/Hopper-v4 (seed 0): finished",
     ]
 

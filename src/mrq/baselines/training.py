@@ -102,7 +102,7 @@ def _train(
             raise MRQError(next(iter(environments.failed.values())))
         if evaluations is not None:
             run.record_evaluation(steps, evaluations[0], before - began)
-            progress.show_evaluation({agent: evaluations[0].mean})
+            progress.show_evaluation(steps, {agent: evaluations[0].mean})
             progress.say(f"step {steps:,}: return {evaluations[0].mean:,.1f} ± {evaluations[0].std:,.1f}")
             progress.leave_out(time.monotonic() - before)
 

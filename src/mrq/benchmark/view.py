@@ -46,7 +46,7 @@ class View:
         for job in fleet:
             value, before = progress.returns.get(job.agent), self._progress.get(job)
             if value is not None and (before is None or before.returns.get(job.agent) != value):
-                self._say(f"{job.name}: return {value:,.1f} by step {progress.steps:,}")
+                self._say(f"{job.name}: return {value:,.1f} at step {progress.steps:,}")
             self._stages[job], self._progress[job] = Stage.TRAINING, progress
 
     def end(self, fleet: Sequence[Job], failed: Collection[Job]) -> None:
@@ -70,12 +70,12 @@ class View:
 
     def _cells(self, job: Job) -> list[str]:
         total, progress = job.settings.total_steps, self._progress.get(job)
+        finished, training = (self._stages[job] is stage for stage in (Stage.FINISHED, Stage.TRAINING))
         if progress is None:
-            return [f"{total:,}" if self._stages[job] is Stage.FINISHED else f"of {total:,}", "", "", ""]
-        training = self._stages[job] is Stage.TRAINING
+            return [f"{total:,}" if finished else f"of {total:,}", "", "", ""]
         speed, value = progress.steps_per_second, progress.returns.get(job.agent)
         return [
-            f"{progress.steps:,} of {total:,}",
+            f"{total:,}" if finished else f"{progress.steps:,} of {total:,}",
             f"{speed:,.1f}" if speed and training else "",
             "" if value is None else f"{value:,.1f}",
             duration((total - progress.steps) / speed) if speed and training else "",

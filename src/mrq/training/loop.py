@@ -125,7 +125,7 @@ def _evaluate(
         name = f"{task}: " if len(texts) > 1 else ""
         progress.say(f"step {population.steps:,}: {name}return {', '.join(of_task)}{speed}")
     active = np.flatnonzero(population.active).tolist()
-    progress.show_evaluation({population.agents[agent]: evaluations[agent].mean for agent in active})
+    progress.show_evaluation(population.steps, {population.agents[a]: evaluations[a].mean for a in active})
     progress.leave_out(time.monotonic() - began)
 
 

@@ -72,9 +72,11 @@ class ProgressBar:
         elif steps % 10 == 0:
             self._bar.update(self._task, completed=steps)
 
-    def show_evaluation(self, returns: dict[Agent, float]) -> None:
+    def show_evaluation(self, steps: int, returns: dict[Agent, float]) -> None:
         self._returns = returns
         self._bar.update(self._task, evaluation=f"return {fmean(returns.values()):,.1f}" if returns else "")
+        if self._watch is not None:
+            self._watch(Progress(steps, self.steps_per_second, returns))
 
     def restart_clock(self, steps: int) -> None:
         """Measures the pace from here on, as when training begins."""
