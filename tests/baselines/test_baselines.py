@@ -118,6 +118,18 @@ def test_td3_goes_on_with_its_replay(tmp_path):
     assert loaded._model.replay_buffer.size() == 59  # it takes up a step after it has asked whether to go on
 
 
+def test_a_damaged_checkpoint_is_said_and_kept(tmp_path):
+    agent = Agent("Pendulum-v1", 0)
+    train_baseline(KINDS["ppo"], agent, SHORT, tmp_path)
+    (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
+    (saved / "model.zip").write_bytes(b"nothing")
+    with pytest.raises(MRQError, match=r"000001-step-60 cannot be read \(.*\); without it the run begins anew"):
+        train_baseline(KINDS["ppo"], agent, SHORT, tmp_path)
+    assert (saved / "model.zip").read_bytes() == b"nothing"
+    with pytest.raises(MRQError, match="is one of PPO, not of TD3; choose other --runs"):
+        train_baseline(KINDS["td3"], agent, SHORT, tmp_path)
+
+
 def test_what_a_baseline_cannot_do_is_said(tmp_path):
     with pytest.raises(MRQError, match="DQN cannot learn Pendulum-v1, whose actions are continuous"):
         train_baseline(KINDS["dqn"], Agent("Pendulum-v1", 0), SHORT, tmp_path)

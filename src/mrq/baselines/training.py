@@ -13,7 +13,7 @@ from mrq.baselines.baseline import Baseline, Beginning, Kind
 from mrq.baselines.environment import PlainEnvironment
 from mrq.environments.probing import probe
 from mrq.environments.workers import AnyEnvironments
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 from mrq.interface import Agent, Spec
 from mrq.training.checkpoint import latest_checkpoint, write_folder
 from mrq.training.devices import chosen_device
@@ -49,18 +49,17 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
     probes = probe([agent.task], settings.environment_timeout)
     spec, path = probes[agent.task].spec, run_path(root, *agent)
     kind.refuse_actions_of(agent.task, spec.discrete)
-    saved = latest_checkpoint(path / "checkpoints")
     with closing(PlainEnvironment(agent.task)) as environment:
+        run = _opened(path, kind) if path.exists() else None
+        saved = latest_checkpoint(path / "checkpoints")
         device = chosen_device(settings.device)
-        baseline = kind.make(Beginning(environment, agent.seed, settings.total_steps, device, saved))
-        if path.exists():
-            run = RunFolder(path)
-            run.lock()
-            run.extend(settings.total_steps)
-            run.rewind(baseline.steps)
-        else:
+        baseline = _made(kind, Beginning(environment, agent.seed, settings.total_steps, device, saved))
+        if run is None:
             spaces = probes[agent.task].spaces
             run = create_run_folder(path, *agent, settings, False, spaces, baseline.parameters, kind.name)
+        else:
+            run.extend(settings.total_steps)
+            run.rewind(baseline.steps)
         evaluated = evaluation_environments([agent], probes, settings)
         label = f"{agent.name}, {kind.name}"
         with (
@@ -73,6 +72,27 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
                 run.close()
                 if evaluated is not None:
                     evaluated.close()
+
+
+def _opened(path: Path, kind: Kind) -> RunFolder:
+    run = RunFolder(path)
+    if run.algorithm != kind.name:
+        raise MRQError(f"the run in {path} is one of {run.algorithm}, not of {kind.name}; choose other --runs.")
+    run.lock()
+    return run
+
+
+def _made(kind: Kind, beginning: Beginning) -> Baseline:
+    try:
+        return kind.make(beginning)
+    except MRQError:
+        raise
+    except Exception as error:
+        if beginning.saved is None:
+            raise
+        raise MRQError(
+            f"the checkpoint {beginning.saved} cannot be read ({one_line(error)}); without it the run begins anew."
+        ) from error
 
 
 def _train(
