@@ -14,8 +14,9 @@ from mrq.report.tables import suite_tables
 from tests.report.made_up import run
 
 
-def record(task, seed, steps, returns, algorithm="MR.Q"):
-    return Record(algorithm, task, seed, np.array(steps), np.array(returns, float), np.zeros(0), Path("x"))
+def record(task, seed, steps, returns, algorithm="MR.Q", seconds=()):
+    times = np.array(seconds, float)
+    return Record(algorithm, task, seed, np.array(steps), np.array(returns, float), times, Path("x"))
 
 
 def test_a_curve_is_of_the_steps_that_all_of_its_seeds_have():
@@ -51,6 +52,35 @@ def test_the_paper_is_beside_what_has_come_to_its_last_step_alone():
     assert (panel.goal, panel.paper, panel.curves[0].finished) == (2_500_000, None, True)  # the study ends there
     (panel,) = task_panels([run("gym/CartPole-v1", 0, 500.0, steps=30_000)])
     assert (panel.goal, panel.paper, panel.curves[0].finished) == (None, None, False)
+
+
+def test_the_hours_of_a_point_are_the_mean_of_its_seeds():
+    records = [
+        record("gym/Hopper-v4", 0, [0, 10, 500_000, 1_000_000], [0, 0, 1, 2], seconds=[0, 9, 3_600, 7_200]),
+        record("gym/Hopper-v4", 1, [0, 500_000, 1_000_000], [0, 1, 2], seconds=[36, 7_200, 18_000]),
+        run("gym/Hopper-v4", 2, 1.0, steps=200_000, seconds=360.0),
+    ]
+    finished, unfinished = task_panels(records)[0].curves
+    assert finished.steps.tolist() == [0, 500_000, 1_000_000]
+    assert finished.hours.tolist() == [0.005, 1.5, 3.5]
+    assert unfinished.hours.tolist() == [0, 0.05, 0.1]
+
+
+def test_hours_are_unknown_where_those_of_a_seed_are_or_none_has_passed():
+    for seconds in (None, float("nan"), 0.0):
+        records = [run("gym/Hopper-v4", 0, 1.0, seconds=seconds), run("gym/Hopper-v4", 0, 1.0, "PPO")]
+        (panel,) = task_panels([*records, run("gym/Hopper-v4", 0, 1.0, "no-lap")])
+        assert panel.timed == {"PPO"}  # a variant is no algorithm
+        assert panel.curves[0].hours is None
+    (panel,) = task_panels([run("gym/Hopper-v4", 0, 1.0), run("gym/Hopper-v4", 1, 1.0, seconds=None)])
+    assert (panel.curves[0].hours, panel.timed) == (None, set())
+
+
+def test_a_suites_hours_are_means_of_tasks_whatever_their_seeds():
+    records = [run("gym/Hopper-v4", seed, 1.0, seconds=3_600.0) for seed in range(3)]
+    records += [run("gym/Ant-v4", 0, 1.0, seconds=7_200.0)]
+    (panel,) = suite_panels(records, suite_tables(records))
+    assert panel.curves[0].hours.tolist() == [0, 0.75, 1.5]
 
 
 def test_seeds_that_share_no_step_have_no_curve():

@@ -9,7 +9,7 @@ from mrq import MRQError
 from mrq.benchmark.variants import VARIANTS
 from mrq.environments.tasks import names_in
 from mrq.report.bars import draw_bars, ordered
-from mrq.report.curve_figure import draw_curves
+from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import task_panels
 from mrq.report.figures import colours_of, draw, file_names, write
 from mrq.report.report import build
@@ -32,7 +32,7 @@ def points(found):
 def test_a_curves_points_by_hand():
     """Steps 0 to 1M lie between 44 and 348; the axis of values leaves a 25th of their range free at both ends."""
     (panel,) = task_panels([run("gym/Hopper-v4", seed, 2000.0 + 2000 * seed) for seed in range(2)])
-    svg, hover = draw_curves(panel, {"MR.Q": 0})
+    svg, _, _, hover = draw_curves(panel, {"MR.Q": 0})
     (line,) = shapes(svg, "path", "line")
     left, top, right, bottom = hover["box"]
     assert (left, right, bottom - top) == (44, 348, 150)
@@ -55,12 +55,58 @@ def test_a_curves_points_by_hand():
 
 def test_what_is_not_finished_is_dashed_and_stops_on_the_suites_axis():
     (panel,) = task_panels([run("dmc/cheetah-run", 0, 600.0, steps=250_000)])
-    svg, hover = draw_curves(panel, {"MR.Q": 0})
+    svg, _, _, hover = draw_curves(panel, {"MR.Q": 0})
     (line,) = shapes(svg, "path", "line")
     assert line.get("stroke-dasharray") == "4 3"
     assert points(line)[-1][0] == (44 + 348) / 2  # half of 500,000 steps
     assert [text.text for text in shapes(svg, "text", "ink")] == ["MR.Q (1 seed, to 250k)"]
     assert (shapes(svg, "path", "paper"), hover["paper"]) == ([], None)
+
+
+def test_points_against_hours_by_hand():
+    """PPO takes an hour, MR.Q four on average: they lie between 44 and 348, at the heights that they have by steps."""
+    records = [run("gym/Hopper-v4", seed, 2000.0, seconds=10_800.0 + 7_200 * seed) for seed in range(2)]
+    records += [run("gym/Hopper-v4", 0, 3000.0, "PPO", seconds=3_600.0)]
+    records += [run("gym/Hopper-v4", 0, 4000.0, "SAC", seconds=None)]
+    (panel,) = task_panels(records)
+    colours = {"MR.Q": 0, "PPO": 1, "SAC": 2}
+    steps, hours = draw_curves(panel, colours), draw_curves(panel, colours, HOURS)
+    ppo, ours = shapes(hours.svg, "path", "line")  # what has the first colour is drawn last
+    assert [x for x, _ in points(ppo)] == [44, 82, 120]
+    assert [x for x, _ in points(ours)] == [44, 196, 348]
+    by_steps = shapes(steps.svg, "path", "line")[1:]
+    assert [[y for _, y in points(line)] for line in (ppo, ours)] == [[y for _, y in points(line)] for line in by_steps]
+    assert (hours.height, hours.hover["box"]) == (steps.height, steps.hover["box"])
+    assert [text.text for text in shapes(hours.svg, "text", "ink")] == ["MR.Q (2 seeds)", "PPO (1 seed)"]
+    assert "hours of training" in [text.text for text in shapes(hours.svg, "text", "faint")]
+    assert (shapes(hours.svg, "path", "paper"), hours.hover["paper"]) == ([], None)  # its hours were another machine's
+    assert (steps.hover["axis"], hours.hover["axis"], hours.hover["last"]) == ("steps", "hours", 4)
+    data = {curve["name"]: (curve["hours"], curve["steps"]) for curve in hours.hover["curves"]}
+    at = [0, 500_000, 1_000_000]
+    assert data == {"MR.Q (2 seeds)": ([0, 2, 4], at), "PPO (1 seed)": ([0, 0.5, 1], at)}
+    assert "hours" not in steps.hover["curves"][0]
+
+
+@pytest.mark.parametrize(("other", "seconds"), [(None, None), ("no-lap", 2.0), ("SAC", None)])
+def test_one_algorithms_hours_are_compared_with_nothing(other, seconds):
+    records = [run("gym/Hopper-v4", 0, 2000.0)]
+    records += [run("gym/Hopper-v4", 0, 2000.0, other, seconds=seconds)] if other else []
+    assert [figure.name for figure in draw(build(records))] == ["curve-gym", "curve-gym-Hopper-v4"]
+
+
+def test_steps_and_hours_stand_side_by_side_as_one():
+    records = [run("gym/Hopper-v4", 0, 2000.0), run("gym/Hopper-v4", 0, 2000.0, "<i>"), run("gym/Ant-v4", 0, 2000.0)]
+    figures = draw(build(records))
+    assert [(figure.kind, figure.name) for figure in figures] == [
+        ("suite", "curve-gym"),  # the other lacks a task
+        ("task", "curve-gym-Ant-v4"),
+        ("task", "curve-gym-Hopper-v4"),
+        ("task", "hours-gym-Hopper-v4"),
+        ("both", "steps-and-hours-gym-Hopper-v4"),
+    ]
+    both = ElementTree.fromstring(figures[-1].svg)
+    assert [child.get("transform") for child in both] == ["translate(0 0)", "translate(384 0)"]
+    assert "<i>" not in figures[-1].svg
 
 
 def test_bars_by_hand():

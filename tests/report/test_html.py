@@ -74,7 +74,8 @@ def test_its_tables_have_ours_beside_the_papers(whole):
     assert re.search(
         r'<th scope="row">Hopper-v4</th><td><b>2,000</b> <small>\[2,000, 2,000\] \(2\)</small></td>', whole
     )
-    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', whole.partition("</thead>")[0])
+    suite = whole.partition('id="gym"')[2]
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', suite.partition("</thead>")[0])
     assert heads[:4] == ["task", "MR.Q", "PPO", "MR.Q (paper)"]
     assert "no-lap" not in heads
     assert "100k of 1M" in whole
@@ -87,12 +88,54 @@ def test_every_figure_of_curves_can_be_hovered(whole):
     found = Page(whole)
     names = [attributes["data-name"] for tag, attributes in found.elements if tag == "figure"]
     data = json.loads(found.scripts[0])
-    assert set(data) == {name for name in names if name.startswith("curve-")}
+    assert set(data) == {name for name in names if name.startswith(("curve-", "hours-"))}
     ant = data["curve-gym-Ant-v4"]
     assert [curve["name"] for curve in ant["curves"]] == [
         "MR.Q (2 seeds)", "MR.Q (1 seed, to 100k)", "PPO (1 seed)", "no-lap (1 seed)",
     ]  # fmt: skip
     assert ant["curves"][2]["mean"] == [0, 700, 1400]
+
+
+def test_steps_and_hours_stand_side_by_side(whole):
+    pairs = re.findall(r'<div class="pair"><figure data-name="([^"]*)">.*?<figure data-name="([^"]*)">', whole)
+    assert pairs == [("curve-gym-Ant-v4", "hours-gym-Ant-v4")]  # the one task of two algorithms
+    assert "A point's hours are the mean of its seeds' at that step" in " ".join(Page(whole).texts)
+    alone = page([run("gym/Hopper-v4", 0, 1.0), run("gym/Hopper-v4", 0, 1.0, "no-lap")])
+    assert 'class="pair"' not in alone
+    assert "A point's hours" not in " ".join(Page(alone).texts)
+
+
+def test_hours_of_different_machines_are_not_compared_in_silence():
+    def on(device, precision="bf16"):
+        return (("device", device), ("CPU", "8 cores"), ("precision", precision))
+
+    def says(*setups):
+        records = [run("gym/Hopper-v4", seed, 1.0, setup=setup) for seed, setup in enumerate(setups[1:])]
+        text = " ".join(Page(page([*records, run("gym/Hopper-v4", 0, 1.0, "PPO", setup=setups[0])])).texts)
+        note = text.partition("A point's hours")[2].partition("each count its hours.")[2]
+        return re.findall(r"Not all ran[^:]*|Runs of[^:]*", note.partition("Gym locomotion:")[0])
+
+    assert says(on("CPU"), on("CPU"), on("CPU")) == []
+    assert says(on("CPU"), on("GPU"), on("GPU")) == ["Not all ran on the same hardware"]
+    mixed = "Runs of MR.Q differ among themselves in hardware, versions or settings"
+    assert says(on("CPU"), on("CPU"), on("CPU", "float32")) == [mixed]
+    assert says(on("CPU"), on("CPU"), on("GPU")) == ["Not all ran on the same hardware", mixed]
+
+
+def test_speed_and_size_of_every_algorithm():
+    records = [run("gym/Hopper-v4", 0, 1.0, seconds=10_000.0, parameters=4_651_234)]
+    records += [run("gym/Ant-v4", 0, 1.0, seconds=10_000.0, parameters=4_712_000)]
+    records += [run("gym/Hopper-v4", 0, 1.0, HOSTILE, seconds=500.0), run("gym/Hopper-v4", 0, 1.0, "no-lap")]
+    records += [run("gym/Hopper-v4", 0, 1.0, "SAC", seconds=None), run("gym/X", 0, 1.0, steps=900, parameters=834)]
+    text = page(records)
+    summary = text.partition('id="summary"')[2].partition("</section>")[0]
+    body = summary.partition("<tbody>")[2]
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in body.split("</tr>")[:-1]]
+    assert rows[0] == ["MR.Q", "100", "4.65M to 4.71M", "450", "834"]
+    assert rows[1][1:] == ["2,000", "-", "-", "-"]
+    assert len(rows) == 2  # a variant is no algorithm, and of SAC nothing is known
+    assert HOSTILE in Page(text).texts
+    assert "Speed and size" not in page([run("gym/Hopper-v4", 0, 1.0, "SAC", seconds=None)])
 
 
 def test_what_is_not_finished_has_nothing_of_the_papers_in_its_section():

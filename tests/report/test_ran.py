@@ -7,7 +7,8 @@ import pytest
 
 from mrq import Hyperparameters
 from mrq.environments.tasks import names_in
-from mrq.report.ran import setups, what_is_missing, what_ran
+from mrq.report import words
+from mrq.report.ran import measured, setups, what_is_missing, what_ran
 from mrq.report.records import collect, external
 from mrq.training.run_folder import create_run_folder
 from mrq.training.settings import Settings
@@ -30,6 +31,30 @@ def test_runs_are_counted_by_algorithm_and_suite():
     )
     assert (gym.hours, gym.speed) == (pytest.approx(8 / 3600), 400_000)  # each took two seconds
     assert (other.suite, other.steps, ppo.algorithm, ppo.runs) == ("other tasks", 30_000, "PPO", 1)
+
+
+def test_parameters_are_a_range_of_the_runs_that_say_theirs():
+    records = [run("gym/Hopper-v4", seed, 1.0, parameters=count) for seed, count in enumerate((0, 300, 200))]
+    records += [run("gym/Hopper-v4", 0, 1.0, name) for name in ("PPO", "no-lap")]
+    found = what_ran(records)
+    assert [(one.algorithm, one.parameters) for one in found] == [("MR.Q", (200, 300)), ("no-lap", None), ("PPO", None)]
+    assert [one.algorithm for one in measured(found)] == ["MR.Q", "PPO"]
+    assert [words.parameters(one) for one in found] == ["200 to 300", "-", "-"]
+    (alike,) = what_ran([run("gym/Hopper-v4", seed, 1.0, parameters=4_650_000 + seed) for seed in range(2)])
+    assert words.parameters(alike) == "4.65M"  # to three figures
+
+
+def test_machines_and_setups_are_counted():
+    here, there = ((("device", name), ("CPU", "8 cores")) for name in ("CPU", "An Old GPU"))
+    records = [run("gym/Hopper-v4", seed, 1.0, setup=setup) for seed, setup in enumerate((here, there, here))]
+    (found,) = what_ran(records)
+    assert (found.machines, found.setups) == (["An Old GPU (8 cores)", "CPU (8 cores)"], 2)
+    (unknown,) = what_ran([run("gym/Hopper-v4", 0, 1.0)])
+    assert (unknown.machines, words.hardware([unknown])) == ([], "")
+    says = words.hardware([*what_ran([run("gym/Ant-v4", 0, 1.0, "PPO", setup=here)]), found])
+    hardware, _, mixed = says.partition(". ")
+    assert hardware.endswith(" hardware: PPO, MR.Q on CPU (8 cores); MR.Q on An Old GPU (8 cores)")
+    assert mixed.startswith("Runs of MR.Q differ among themselves")
 
 
 def test_hours_are_unknown_where_those_of_a_run_are(tmp_path):
@@ -76,5 +101,5 @@ def test_setups_come_from_run_json_and_older_runs_have_less(tmp_path):
     assert (new["numpy"], new["device"], new["precision"], new["compiled"]) == (np.__version__, "CPU", "bf16", "yes")
     assert old == {"device": "An Old GPU", "CPU": "4 cores", "precision": "bf16", "compiled": "yes"}
     assert [count for _, count in setups(records)] == [1, 1]
-    assert records[0].algorithm == "MR.Q"
+    assert (records[0].algorithm, records[0].parameters) == ("MR.Q", 1)
     assert settings.hyperparameters == Hyperparameters()

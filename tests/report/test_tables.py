@@ -18,7 +18,7 @@ GYM = [task.name for task in paper_tasks() if task.suite == "gym"]
 
 def test_a_suite_of_two_tasks_of_five():
     values = {"gym/Hopper-v4": [1000.0, 3000.0], "gym/Walker2d-v4": [2000.0, 4000.0, 6000.0]}
-    records = [run(task, seed, value) for task, own in values.items() for seed, value in enumerate(own)]
+    records = [run(t, seed, value, parameters=7_500) for t, own in values.items() for seed, value in enumerate(own)]
     table = suite_table("gym", records)
     assert (table.ours, table.covered, table.tasks) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], 5)
     hopper = table.rows["gym/Hopper-v4"]["MR.Q"]
@@ -33,6 +33,7 @@ def test_a_suite_of_two_tasks_of_five():
     text = markdown(build(records))
     assert "| Hopper-v4 | 2,000 [1,000, 3,000] (2) | 3,511 [3,245, 3,746] |" in text
     assert "of the suite's 5 tasks, of which we have 2." in text
+    assert "| MR.Q | gym | 2 | 5 | 2 to 3 | 5,000,000 | 0.0 | 500,000 | 7.5k |" in text
 
 
 def test_a_whole_suite_has_the_papers_own_aggregates():

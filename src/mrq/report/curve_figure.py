@@ -1,7 +1,9 @@
 """Learning curves as a picture: a line an algorithm with its interval, dashed where its seeds are not finished."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from mrq.interface import Array
 from mrq.report.curves import Curve, Panel
 from mrq.report.intervals import Estimate
 from mrq.report.markup import element
@@ -26,35 +28,63 @@ TITLE, LEGEND = 20, 14  # heights
 PAPER = "MR.Q in the paper"
 
 
-def draw_curves(panel: Panel, colours: dict[str, int]) -> tuple[str, dict[str, Any]]:
-    """The picture, and what a page needs to know to show its values."""
-    drawn = [curve for curve in panel.curves if curve.algorithm in colours]
-    curves = sorted(drawn, key=lambda curve: colours[curve.algorithm])
-    legend, rows = _legend(curves, panel.paper is not None, colours)
+class Axis(NamedTuple):
+    """What returns are drawn against."""
+
+    name: str
+    title: str
+    places: Callable[[Curve], Array | None]  # of a curve's points; None where they are unknown
+    goal: Callable[[Panel], int | None]  # the place of the paper's results; None where they have none
+
+
+STEPS = Axis("steps", "environment steps", lambda curve: curve.steps, lambda panel: panel.goal)
+HOURS = Axis("hours", "hours of training", lambda curve: curve.hours, lambda _: None)  # the paper's are another's
+
+
+class Drawn(NamedTuple):
+    svg: str
+    width: float
+    height: float
+    hover: dict[str, Any]  # what a page needs to know to show its values
+
+
+def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Drawn:
+    """Whatever their axis, pictures of a panel have the same values at the same heights, to stand side by side."""
+    coloured = [curve for curve in panel.curves if curve.algorithm in colours]
+    coloured.sort(key=lambda curve: colours[curve.algorithm])
+    curves = [(curve, places) for curve in coloured if (places := axis.places(curve)) is not None]
+    goal = axis.goal(panel)
+    paper = None if goal is None else panel.paper
+    legend, _ = _legend([curve for curve, _ in curves], paper is not None, colours)
+    _, rows = _legend(coloured, panel.paper is not None, colours)
     top, right = TITLE + LEGEND * rows + 10, WIDTH - RIGHT
     bottom = top + PLOT
-    last = max([panel.goal or 1, *(int(curve.steps[-1]) for curve in curves)])
-    low, high = _range(panel, curves)
+    last = max([goal or 0, *(places.max().item() for _, places in curves)]) or 1
+    low, high = _range(panel, coloured)
     x, y = scale((0, last), (LEFT, right)), scale((low, high), (bottom, top))
     body = [
         text(0, 12, shortened(panel.title, 44), class_="title", font_size=12, font_weight="bold", fill=INK),
         text(right, 12, panel.unit, class_="faint", fill=FAINT, text_anchor="end"),
         *legend,
-        *_axes(x, y, ticks(0, last, 6), ticks(low, high, 5), bottom),
-        *(_line(curve, colours[curve.algorithm], x, y) for curve in reversed(curves)),
+        *_axes(x, y, ticks(0, last, 6), ticks(low, high, 5), bottom, axis.title),
+        *(_line(curve, x(places), colours[curve.algorithm], y) for curve, places in reversed(curves)),
     ]
-    if panel.paper is not None and panel.goal is not None:
-        body.append(_paper(panel.paper, x(panel.goal), y))
+    if paper is not None:
+        body.append(_paper(paper, x(goal), y))
     height = bottom + BOTTOM
     hover = {
         "box": [LEFT, top, right, bottom],
         "width": WIDTH,
+        "axis": axis.name,
         "last": last,
         "range": [low, high],
-        "curves": [_data(curve, colours[curve.algorithm]) for curve in curves],
-        "paper": panel.paper and [panel.goal, *map(_figures, panel.paper)],
+        "curves": [
+            _data(curve, colours[curve.algorithm]) | {axis.name: places.round(5).tolist()} for curve, places in curves
+        ],
+        "paper": paper and [goal, *map(_figures, paper)],
     }
-    return picture(WIDTH, height, f"Learning curves: {panel.title}", body), hover
+    svg = picture(WIDTH, height, f"Learning curves against {axis.title}: {panel.title}", body)
+    return Drawn(svg, WIDTH, height, hover)
 
 
 def label(curve: Curve) -> str:
@@ -62,18 +92,18 @@ def label(curve: Curve) -> str:
     return f"{curve.algorithm} ({curve.seeds} seed{'' if curve.seeds == 1 else 's'}{so_far})"
 
 
-def _axes(x: Scale, y: Scale, steps: list[float], values: list[float], bottom: float) -> list[str]:
+def _axes(x: Scale, y: Scale, places: list[float], values: list[float], bottom: float, title: str) -> list[str]:
     drawn, right = [], WIDTH - RIGHT
     for value in values:
         drawn.append(element("line", class_="grid", x1=LEFT, x2=right, y1=y(value), y2=y(value), stroke=GRID))
         drawn.append(text(LEFT - 6, y(value) + 3.5, short(value), class_="faint", fill=FAINT, text_anchor="end"))
-    names = [(x(step), bottom + 14, short(step)) for step in steps]
-    names.append(((LEFT + right) / 2, bottom + 28, "environment steps"))
+    names = [(x(place), bottom + 14, short(place)) for place in places]
+    names.append(((LEFT + right) / 2, bottom + 28, title))
     return drawn + [text(*name, class_="faint", fill=FAINT, text_anchor="middle") for name in names]
 
 
-def _line(curve: Curve, place: int, x: Scale, y: Scale) -> str:
-    colour, xs = PALETTE[place], x(curve.steps)
+def _line(curve: Curve, xs: Array, place: int, y: Scale) -> str:
+    colour = PALETTE[place]
     parts = [
         path(xs, y(curve.low), y(curve.high), class_=f"band c{place}", fill=colour, fill_opacity="0.18"),
         path(xs, y(curve.mean), fill="none", stroke_linejoin="round", **_stroke(curve, place)),

@@ -1,4 +1,4 @@
-"""Learning curves as numbers: at each step the mean over seeds, its 95% interval, and how many seeds those are."""
+"""Learning curves as numbers: at each step the mean over seeds, its 95% interval, its hours, and how many seeds."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from mrq.benchmark.variants import DEFAULT
+from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.environments.tasks import names_in, paper_tasks
 from mrq.interface import Array
 from mrq.report import published
@@ -31,6 +31,7 @@ class Curve:
     mean: Array
     low: Array
     high: Array
+    hours: Array | None  # of training before each step, a run's on average; None where those of a run are unknown
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Panel:
     goal: int | None  # the last step, where the paper has its results
     curves: list[Curve]
     paper: Estimate | None  # MR.Q in the paper, at the goal; None where no run has come to it
+
+    @property
+    def timed(self) -> set[str]:
+        """The algorithms whose hours are known; the design study's variants are none."""
+        return {curve.algorithm for curve in self.curves if curve.hours is not None} - VARIANTS.keys()
 
 
 def task_panels(records: Sequence[Record]) -> list[Panel]:
@@ -102,9 +108,19 @@ def _curve(
     if not len(steps):
         return None
     tasks = [np.array([record.returns[np.searchsorted(record.steps, steps)] for record in own]) for own in groups]
+    hours = _hours(groups, steps)
     if normalised:
         tasks = [score(own[0].task, returns) for own, returns in zip(groups, tasks, strict=True)]
-    return Curve(algorithm, min(map(len, groups)), finished, steps, *estimate_curve(tasks))
+    return Curve(algorithm, min(map(len, groups)), finished, steps, *estimate_curve(tasks), hours)
+
+
+def _hours(groups: Sequence[Sequence[Record]], steps: Array) -> Array | None:
+    """At each step the mean of a task's seeds, and of tasks, as returns are: so a line has one time a step."""
+    if not all(len(record.seconds) for own in groups for record in own):
+        return None
+    tasks = [[record.seconds[np.searchsorted(record.steps, steps)] for record in own] for own in groups]
+    hours = np.mean([np.mean(own, axis=0) for own in tasks], axis=0) / 3_600
+    return hours if np.isfinite(hours).all() and hours[-1] > 0 else None
 
 
 def _reached(curves: Sequence[Curve], goal: int | None) -> bool:

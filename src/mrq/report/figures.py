@@ -1,4 +1,4 @@
-"""Every figure of a report, by the name of its file: the front page's bars, and learning curves."""
+"""Every figure of a report, by the name of its file: the front page's bars, and learning curves by steps and hours."""
 
 import re
 from collections.abc import Sequence
@@ -9,17 +9,20 @@ from typing import Any, Literal
 from mrq.benchmark.variants import VARIANTS
 from mrq.errors import MRQError
 from mrq.report.bars import draw_bars
-from mrq.report.curve_figure import draw_curves
+from mrq.report.curve_figure import HOURS, draw_curves
+from mrq.report.curves import Panel
 from mrq.report.report import Report
 from mrq.report.svg import PALETTE, side_by_side
 from mrq.report.tables import SuiteTable
 
-GAP = 24  # between the panels of the front page
+GAP = 24  # between pictures in one figure
+Kind = Literal["aggregate", "panel", "suite", "task", "both"]
+LEAST_TIMED = 2  # algorithms, before their hours are compared
 
 
 @dataclass(frozen=True)
 class Figure:
-    kind: Literal["aggregate", "panel", "suite", "task"]  # all of the front page, a suite of it, learning curves
+    kind: Kind  # all of the front page, a suite of it, learning curves, or those of steps and hours as one
     of: str  # the suite or task
     name: str  # of its file, without .svg
     svg: str
@@ -33,8 +36,10 @@ def draw(report: Report) -> list[Figure]:
     if bars:
         together = side_by_side(list(bars.values()), 2, GAP, "Mean scores, ours and the paper's")
         drawn.append(Figure("aggregate", "", "aggregate", together))
-    drawn += [Figure("suite", p.name, f"curve-{p.name}", *draw_curves(p, colours)) for p in report.suite_curves]
-    drawn += [Figure("task", p.name, f"curve-{p.name}", *draw_curves(p, colours)) for p in report.task_curves]
+    for panel in report.suite_curves:
+        drawn += _curves("suite", panel, colours)
+    for panel in report.task_curves:
+        drawn += _curves("task", panel, colours)
     names = file_names([figure.name for figure in drawn])
     return [replace(figure, name=name) for figure, name in zip(drawn, names, strict=True)]
 
@@ -52,6 +57,19 @@ def colours_of(algorithms: Sequence[str]) -> dict[str, int]:
     """Places in the palette; the design study's variants come last, and what it has no colour for is not drawn."""
     variants_last = sorted(algorithms, key=lambda name: name in VARIANTS)
     return {name: place for place, name in enumerate(variants_last[: len(PALETTE)])}
+
+
+def _curves(kind: Kind, panel: Panel, colours: dict[str, int]) -> list[Figure]:
+    """By steps; where hours can be compared, also by hours, and both as one."""
+    of, steps = panel.name, draw_curves(panel, colours)
+    drawn = [Figure(kind, of, f"curve-{of}", steps.svg, steps.hover)]
+    if len(panel.timed & colours.keys()) >= LEAST_TIMED:
+        hours = draw_curves(panel, colours, HOURS)
+        title = f"Learning curves against steps and hours: {panel.title}"
+        together = side_by_side([steps[:3], hours[:3]], 2, GAP, title)
+        drawn.append(Figure(kind, of, f"hours-{of}", hours.svg, hours.hover))
+        drawn.append(Figure("both", of, f"steps-and-hours-{of}", together))
+    return drawn
 
 
 def whole(table: SuiteTable | None) -> bool:

@@ -10,7 +10,7 @@ from mrq.report.intervals import Estimate
 from mrq.report.markup import element, escaped
 from mrq.report.ran import Missing, Ran
 from mrq.report.records import Setup
-from mrq.report.suites import NAMES
+from mrq.report.suites import NAMES, OTHER
 from mrq.report.svg import short
 from mrq.report.tables import Alone, Cell, Study, SuiteTable, paper
 
@@ -77,6 +77,25 @@ def alone(found: Sequence[Alone]) -> str:
 def ran(found: Sequence[Ran]) -> str:
     rows = [[_name(one.algorithm), _text(one.suite), *map(_number, words.ran(one))] for one in found]
     return _table([[_head("algorithm"), _head("suite", "text"), *map(_head, words.RAN_COLUMNS)]], rows)
+
+
+def costs(found: Sequence[Ran]) -> str:
+    """Speed and size: a row an algorithm, two columns a suite."""
+    by_place = {(one.algorithm, one.suite): one for one in found}
+    suites = [suite for suite in (*PROTOCOLS, OTHER) if any(one.suite == suite for one in found)]
+    titles = [NAMES[suite].title if suite in NAMES else OTHER.capitalize() for suite in suites]
+    heads = [
+        [_head("algorithm", rowspan="2"), *(_head(title, "group", colspan="2") for title in titles)],
+        [_head(name) for _ in suites for name in ("steps/s", "parameters")],
+    ]
+    body = []
+    for algorithm in dict.fromkeys(one.algorithm for one in found):
+        row = [_name(algorithm)]
+        for suite in suites:
+            one = by_place.get((algorithm, suite))
+            row += [_cell(None, 0)] * 2 if one is None else [_number(words.speed(one)), _number(words.parameters(one))]
+        body.append(row)
+    return _table(heads, body)
 
 
 def setups(found: Sequence[tuple[Setup, int]]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mrq.benchmark.variants import DEFAULT
+from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.report.records import Record, Setup
 from mrq.report.suites import OTHER, section_of
@@ -23,6 +23,9 @@ class Ran:
     steps: int  # of all runs together
     hours: float | None  # of training, of all runs together; None where a run's are unknown
     speed: float | None  # steps a second of one run, on average
+    parameters: tuple[int, int] | None  # the fewest and the most that a run learns; None where no run says
+    machines: list[str]
+    setups: int  # different ones
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,28 @@ def what_ran(records: Sequence[Record]) -> list[Ran]:
                 timed = all(len(record.seconds) for record in own)
                 seconds = sum(float(record.seconds[-1]) for record in own) if timed else 0.0
                 hours, speed = (seconds / 3_600, steps / seconds) if seconds > 0 else (None, None)
-                found.append(Ran(algorithm, suite, len(seeds), len(own), (min(seeds), max(seeds)), steps, hours, speed))
+                parameters = {record.parameters for record in own if record.parameters}
+                found.append(
+                    Ran(
+                        algorithm,
+                        suite,
+                        len(seeds),
+                        len(own),
+                        (min(seeds), max(seeds)),
+                        steps,
+                        hours,
+                        speed,
+                        (min(parameters), max(parameters)) if parameters else None,
+                        sorted({record.machine for record in own if record.machine}),
+                        len({record.setup for record in own}),
+                    )
+                )
     return found
+
+
+def measured(ran: Sequence[Ran]) -> list[Ran]:
+    """Those whose speed or size is known, without the design study's variants."""
+    return [one for one in ran if one.algorithm not in VARIANTS and (one.speed or one.parameters)]
 
 
 def setups(records: Sequence[Record]) -> list[tuple[Setup, int]]:

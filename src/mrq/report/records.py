@@ -31,6 +31,13 @@ class Record:
     seconds: Array  # of training before each; none where they are unknown
     source: Path
     setup: Setup = ()
+    parameters: int = 0  # that are learned; 0 where that is unknown
+
+    @property
+    def machine(self) -> str:
+        """Its device and CPU; empty where they are unknown."""
+        found = dict(self.setup)
+        return f"{found['device']} ({found['CPU']})" if {"device", "CPU"} <= found.keys() else ""
 
     def at(self, step: int) -> float | None:
         """The return at that very step."""
@@ -86,6 +93,7 @@ def _from_folder(folder: Path) -> Record:
         np.array([float(row["seconds"]) for row in rows]),
         folder,
         _setup(run),
+        run.parameters,
     )
 
 

@@ -1,12 +1,14 @@
 """The sections of the page: what each says, as HTML."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.report import html_tables, words
 from mrq.report.figures import Figure, colours_of, whole
 from mrq.report.markup import element, escaped
+from mrq.report.ran import measured
 from mrq.report.report import Report
 from mrq.report.suites import NAMES, OTHER, section_of
 from mrq.report.tables import SuiteTable
@@ -15,6 +17,15 @@ BARS = "Bold are our runs, pale is MR.Q in the paper, grey are the paper's other
 CURVES = (
     "Means and 95% intervals, at the steps where all seeds of a line were evaluated. Seeds that have not come to the "
     "suite's last step are dashed, apart from those that have."
+)
+HOURS = (
+    "Where the hours of two algorithms or more are known, the same returns follow against hours of training. A point's "
+    "hours are the mean of its seeds' at that step, evaluations included; runs that train in one process each count "
+    "its hours."
+)
+COSTS = (
+    "Steps a second of one run, on average and evaluations included, and the parameters that it learns. Runs that "
+    "train in one process each count its hours."
 )
 
 
@@ -32,7 +43,7 @@ def sections(report: Report, figures: Sequence[Figure]) -> list[Section]:
             made.append(_suite(report, suite, [f for f in figures if f.kind == "suite" and f.of == suite], own))
     if others := [figure for figure in figures if figure.kind == "task" and section_of(figure.of) == OTHER]:
         note = "The paper does not have these tasks, so they are compared with nothing."
-        made.append(_section("other", "Other tasks", _p(note), _grid(others)))
+        made.append(_section("other", "Other tasks", _p(note), *_hours(report, OTHER, others), _grid(others)))
     if report.study:
         parts = (_p(words.study()), html_tables.study_legend(), html_tables.study(report.study))
         made.append(_section("study", "Design study", *parts))
@@ -59,6 +70,12 @@ def _summary(report: Report, figures: Sequence[Figure]) -> Section:
     if lacking:
         left_out = "Left out, since not all of their tasks have" if panels else "No suite is here yet, since none has"
         parts.append(_p(f"{left_out} a complete run: {', '.join(lacking)}."))
+    if costs := measured(report.ran):
+        parts += [
+            element("h3", "Speed and size"),
+            _p(f"{COSTS} {words.hardware(costs)}".rstrip()),
+            html_tables.costs(costs),
+        ]
     return _section("summary", "Summary", *parts)
 
 
@@ -75,8 +92,16 @@ def _suite(report: Report, suite: str, means: Sequence[Figure], tasks: Sequence[
     colours = colours_of(report.algorithms)
     undrawn = [name for name in report.algorithms if name not in colours]
     note = f" Not drawn, for want of colours: {', '.join(undrawn)}." if undrawn else ""
-    parts += [element("h3", "Learning curves"), _p(CURVES + note)]
+    parts += [element("h3", "Learning curves"), _p(CURVES + note), *_hours(report, suite, tasks)]
     return _section(suite, NAMES[suite].title, *parts, _grid([*means, *tasks]))
+
+
+def _hours(report: Report, suite: str, tasks: Sequence[Figure]) -> list[str]:
+    """What to know of curves against hours, where there are any."""
+    if len({figure.of for figure in tasks}) == len(tasks):
+        return []
+    timed = [one for one in measured(report.ran) if one.suite == suite]
+    return [_p(f"{HOURS} {words.hardware(timed)}".rstrip())]
 
 
 def _lacking(suite: str, table: SuiteTable | None) -> str:
@@ -85,7 +110,11 @@ def _lacking(suite: str, table: SuiteTable | None) -> str:
 
 
 def _grid(figures: Sequence[Figure], kind: str = "") -> str:
-    drawn = (element("figure", figure.svg, data_name=figure.name) for figure in figures)
+    """Curves of one thing, by steps and by hours, stand side by side."""
+    drawn = []
+    for _, group in groupby(figures, key=lambda figure: (figure.kind, figure.of)):
+        own = [element("figure", figure.svg, data_name=figure.name) for figure in group]
+        drawn.append(own[0] if len(own) == 1 else element("div", *own, class_="pair"))
     return element("div", *drawn, class_=f"grid {kind}".strip())
 
 

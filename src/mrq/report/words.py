@@ -1,20 +1,21 @@
 """What Markdown and the page say in the same words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mrq.benchmark.variants import steps_of
 from mrq.environments.tasks import PROTOCOLS
 from mrq.report.ran import Missing, Ran
+from mrq.report.svg import short
 from mrq.report.tables import Alone, SuiteTable
 
 NONE = "-"
 INTERVALS = "Intervals are 95% stratified bootstraps; in parentheses the number of seeds."
 ALONE = "Runs that have not come to the last step of their suite, and tasks that the paper does not have."
 RAN = (
-    "Seeds are those of a task. Steps and hours are of all runs together, steps/s of one run; runs that train in one "
-    "process each count its hours."
+    "Seeds are those of a task. Steps and hours are of all runs together, steps/s and parameters of one run; runs that "
+    "train in one process each count its hours."
 )
-RAN_COLUMNS = ("tasks", "runs", "seeds", "steps", "hours", "steps/s")
+RAN_COLUMNS = ("tasks", "runs", "seeds", "steps", "hours", "steps/s", "parameters")
 MISSING_COLUMNS = ("complete", "unfinished", "not begun")
 
 
@@ -45,8 +46,36 @@ def ran(found: Ran) -> list[str]:
         str(most) if fewest == most else f"{fewest} to {most}",
         f"{found.steps:,}",
         NONE if found.hours is None else f"{found.hours:,.1f}",
-        NONE if found.speed is None else f"{found.speed:,.{0 if found.speed >= 10 else 1}f}",
+        speed(found),
+        parameters(found),
     ]
+
+
+def speed(found: Ran) -> str:
+    return NONE if found.speed is None else f"{found.speed:,.{0 if found.speed >= 10 else 1}f}"
+
+
+def parameters(found: Ran) -> str:
+    """To three figures."""
+    ends = dict.fromkeys(short(float(f"{count:.3g}")) for count in found.parameters or ())
+    return " to ".join(ends) or NONE
+
+
+def hardware(found: Sequence[Ran]) -> str:
+    """What to know before hours are compared: whose are of which machine. Nothing where all are of one."""
+    users: dict[str, dict[str, None]] = {}
+    for one in found:
+        for machine in one.machines:
+            users.setdefault(machine, {})[one.algorithm] = None
+    says = []
+    if len(users) > 1:
+        listed = "; ".join(f"{', '.join(names)} on {machine}" for machine, names in users.items())
+        says.append(f"Not all ran on the same hardware: {listed}.")
+    if mixed := dict.fromkeys(one.algorithm for one in found if one.setups > 1):
+        says.append(
+            f"Runs of {', '.join(mixed)} differ among themselves in hardware, versions or settings: see What ran."
+        )
+    return " ".join(says)
 
 
 def missing(found: Missing) -> list[str]:

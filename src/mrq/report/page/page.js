@@ -31,13 +31,15 @@ function show(event, svg, data) {
   const scale = place.width / data.width;
   const [left, top, right, bottom] = data.box;
   const wanted = ((event.clientX - place.left) / scale - left) / (right - left) * data.last;
-  const all = data.curves.flatMap((curve) => curve.steps);
+  const all = data.curves.flatMap((curve) => curve[data.axis]);
   if (!all.length) return;
-  const step = all.reduce((best, one) => (Math.abs(one - wanted) < Math.abs(best - wanted) ? one : best));
-  const x = left + step / data.last * (right - left);
+  const found = all.reduce((best, one) => (Math.abs(one - wanted) < Math.abs(best - wanted) ? one : best));
+  const across = (number) => left + number / data.last * (right - left);
+  const x = across(found);
   shape(svg, "line", { class: "guide", x1: x, x2: x, y1: top, y2: bottom });
   values.replaceChildren();
-  add(values, "p", `step ${steps.format(step)}`);
+  const byHours = data.axis === "hours";
+  add(values, "p", byHours ? `after ${figures.format(found)} hours` : `step ${steps.format(found)}`);
   const row = (name, colour, mean, low, high) => {
     const line = add(values, "div");
     add(line, "i", "", colour);
@@ -46,13 +48,15 @@ function show(event, svg, data) {
     text.append(` [${figures.format(low)}, ${figures.format(high)}]`);
   };
   for (const curve of data.curves) {
-    const at = curve.steps.indexOf(step);
+    // Lines share steps, not times: there, each shows its latest evaluation.
+    const at = byHours ? curve.hours.findLastIndex((one) => one <= found) : curve.steps.indexOf(found);
     if (at < 0) continue;
     const y = bottom - (curve.mean[at] - data.range[0]) / (data.range[1] - data.range[0]) * (bottom - top);
-    shape(svg, "circle", { class: `dot c${curve.colour}`, cx: x, cy: y, r: 3 });
-    row(curve.name, `c${curve.colour}`, curve.mean[at], curve.low[at], curve.high[at]);
+    shape(svg, "circle", { class: `dot c${curve.colour}`, cx: across(curve[data.axis][at]), cy: y, r: 3 });
+    const name = byHours ? `${curve.name}, step ${steps.format(curve.steps[at])}` : curve.name;
+    row(name, `c${curve.colour}`, curve.mean[at], curve.low[at], curve.high[at]);
   }
-  if (data.paper && data.paper[0] === step) row("MR.Q in the paper", "", ...data.paper.slice(1));
+  if (data.paper && data.paper[0] === found) row("MR.Q in the paper", "", ...data.paper.slice(1));
   values.hidden = false;
   // Over the legend, which it repeats; below the picture where that is out of sight.
   const above = place.top + top * scale - values.offsetHeight - 4;
