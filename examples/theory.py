@@ -1,6 +1,7 @@
-"""The paper's three theorems on screen, and as a figure: python examples/theory.py [figure.png]"""
+"""The paper's three theorems on random finite processes: what holds is printed, and drawn if a file is named."""
 
-import sys
+import argparse
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -17,6 +18,11 @@ COLOURS = ("#0072b2", "#d55e00", "#8a8a8a")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figure", type=Path, nargs="?", help="a file such as theory.png or theory.svg")
+    file = parser.parse_args().figure
+    if file is not None and not file.parent.is_dir():
+        parser.error(f"there is no folder {file.parent}")
     rng, say = np.random.default_rng(0), Console(highlight=False).print
     figure, (first, second, third) = plt.subplots(1, 3, figsize=(13, 3.9), layout="constrained")
     say(f"Random processes of {STATES} states and {ACTIONS} actions, discount {DISCOUNT}.\n")
@@ -36,9 +42,9 @@ def main() -> None:
     say(f"   Computed from them, the best values of {4 * STATES} states are off by {same:.0e} at most;")
     say(f"   where they merge states that rewards tell apart, by {broken:.2f}.")
 
-    if len(sys.argv) > 1:
-        figure.savefig(sys.argv[1], dpi=150)
-        say(f"\nwritten: {sys.argv[1]}")
+    if file is not None:
+        figure.savefig(file, dpi=150)
+        say(f"\nwritten: {file}")
 
 
 def one_solution(rng: np.random.Generator, axes: plt.Axes) -> float:

@@ -190,7 +190,7 @@ class Bench:
 class Report:
     """Lay runs beside the paper's results: tables with intervals, learning curves, the design study."""
 
-    folders: tyro.conf.Positional[tuple[Path, ...]]
+    folders: tyro.conf.Positional[tuple[Path, ...]] = (Path("runs"),)
     """Where the runs are."""
     external: tuple[Path, ...] = ()
     """Other programs' results, as CSV with the columns task, seed, step and return; a file a column."""
@@ -206,7 +206,7 @@ class Report:
     def run(self) -> None:
         from mrq.report.figures import draw, write
         from mrq.report.html import html
-        from mrq.report.records import collect, external
+        from mrq.report.records import collect
         from mrq.report.report import build
         from mrq.report.text import as_csv, markdown
 
@@ -214,7 +214,9 @@ class Report:
         for path in filter(None, outputs):
             if not path.parent.is_dir():
                 raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
-        records = [*collect(self.folders, say), *(record for path in self.external for record in external(path))]
+            if outputs.count(path) > 1 or (path.is_dir() and path is not self.figures):
+                raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
+        records = collect(self.folders, say, self.external)
         if not records:
             raise MRQError("there are no evaluated runs in the folders given.")
         report = build(records)

@@ -16,7 +16,7 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    assert process.returncode == 130, err
     assert "the same command goes on where it stopped" in out
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 0, err

@@ -23,7 +23,7 @@ def test_the_paper_has_1180_runs_and_its_study_5_seeds_of_13(tmp_path):
     assert {job.settings.hyperparameters.prioritised for job in study if job.variant == "no-lap"} == {False}
     assert study[-1].path == tmp_path / "no-lap" / "atari" / "Zaxxon" / "seed-4"
     assert study[-1].name == "atari/Zaxxon (seed 4), no-lap"
-    rows = overview(whole, "cuda")
+    rows = overview({job: state_of(job)[:2] for job in whole}, "cuda")
     assert rows[1][:4] == ["gym", "MR.Q", "50", "50"]
     assert float(rows[1][-1].replace(",", "")) == pytest.approx(50e6 / SPEEDS["cuda"]["gym"] / 3600, abs=0.05)
 
@@ -39,7 +39,11 @@ def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
     made = jobs(["gym/Hopper-v4"], [DEFAULT, "PPO"], range(2), Settings(), tmp_path)
     assert [job.path for job in made[2:]] == [tmp_path / "PPO" / "gym" / "Hopper-v4" / f"seed-{n}" for n in (0, 1)]
     assert sorted(map(len, fleets(made, 10**12))) == [1, 1, 2]
-    assert overview(made, "cuda")[2] == ["gym", "PPO", "2", "2", "0", "0", "0", "unknown"]
+    rows = overview({job: state_of(job)[:2] for job in made}, "cuda")
+    assert rows[2] == ["gym", "PPO", "2", "2", "0", "0", "0", "unknown"]
+    assert rows[3] == ["all", "", "4", "4", "0", "0", "0", "0.1 and more"]  # MR.Q's two million steps
+    finished = overview(dict.fromkeys(made, (State.FINISHED, 1000000)), "cuda")
+    assert [row[-1] for row in finished[1:]] == ["0.0", "0.0", "0.0"]
     with pytest.raises(MRQError, match="TD3 cannot learn atari/Pong, whose actions are discrete"):
         jobs(["atari/Pong"], ["TD3"], [0], Settings(), tmp_path)
 
@@ -71,6 +75,9 @@ def test_states(tmp_path, small):
     create_run_folder(second.path, *second.agent, other, False, {}, 1).close()
     state, _, why = state_of(second)
     assert (state, "was trained with other hyperparameters" in why) == (State.UNUSABLE, True)
+    changed = replace(first, settings=replace(first.settings, evaluation_episodes=3))
+    state, _, why = state_of(changed)
+    assert (state, "has --evaluation-episodes 10, not 3" in why) == (State.UNUSABLE, True)
     third.path.mkdir()
     state, _, why = state_of(third)
     assert (state, "it has no run.json" in why) == (State.UNUSABLE, True)

@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from mrq import Hyperparameters
+from mrq import Hyperparameters, MRQError
 from mrq.environments.tasks import names_in
 from mrq.report import words
 from mrq.report.ran import measured, setups, what_is_missing, what_ran
 from mrq.report.records import collect, external
+from mrq.training.evaluation import Evaluation
 from mrq.training.run_folder import create_run_folder
 from mrq.training.settings import Settings
 from tests.report.made_up import run
@@ -103,3 +104,70 @@ def test_setups_come_from_run_json_and_older_runs_have_less(tmp_path):
     assert [count for _, count in setups(records)] == [1, 1]
     assert (records[0].algorithm, records[0].parameters) == ("MR.Q", 1)
     assert settings.hyperparameters == Hyperparameters()
+
+
+def test_the_same_run_twice_counts_once_and_further_counts(tmp_path, small):
+    said = []
+    for place, last in (("a", 200), ("b", 300), ("c", 100)):
+        folder = create_run_folder(
+            tmp_path / place, "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
+        )
+        for step in range(0, last + 1, 100):
+            folder.record_evaluation(step, Evaluation([-float(step)], [5]), 0.0)
+        folder.close()
+    (record,) = collect([tmp_path, tmp_path / "a"], said.append)
+    assert (record.source.name, record.steps.tolist()) == ("b", [0, 100, 200, 300])
+    assert [line.partition(":")[0] for line in said] == ["left out"] * 3
+    assert f"{tmp_path / 'c'}: the same algorithm, task and seed as {tmp_path / 'b'}" in said[1]
+
+
+def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
+    said = []
+    for place in ("whole", "empty", "folder", "text", "no document"):
+        folder = create_run_folder(
+            tmp_path / place, "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
+        )
+        folder.record_evaluation(0, Evaluation([-1.0], [5]), 0.0)
+        folder.close()
+    for place in ("empty", "folder", "text"):
+        (tmp_path / place / "evaluations.csv").unlink()
+    (tmp_path / "empty" / "evaluations.csv").write_text("task,seed\n")
+    (tmp_path / "folder" / "evaluations.csv").mkdir()
+    (tmp_path / "text" / "evaluations.csv").write_bytes(b"task,seed\n\xe9")
+    (tmp_path / "no document" / "run.json").unlink()
+    (record,) = collect([tmp_path], said.append)
+    assert record.source.name == "whole"
+    assert sorted(line.split(": ")[1] for line in said) == sorted(
+        str(tmp_path / place) for place in ("empty", "folder", "text", "no document")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("MR.Q", "task,seed,step,return\ngym/Hopper-v4,0,1,2\n", "the name 'MR.Q' is taken"),
+        ("no-lap", "task,seed,step,return\ngym/Hopper-v4,0,1,2\n", "the name 'no-lap' is taken"),
+        ("PPO (paper)", "task,seed,step,return\ngym/Hopper-v4,0,1,2\n", "is taken"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,2\ngym/Hopper-v4,0,1,3\n", "line 3: .*there twice"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,-5,2\n", "line 2: .*negative"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0\n", "line 2"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,abc\n", "line 2: .*abc"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,nan\n", "has no returns"),
+        ("other", "", "has no column task, seed, step, return"),
+    ],
+)
+def test_external_tables_that_cannot_be_used(name, content, sentence, tmp_path):
+    (tmp_path / f"{name}.csv").write_text(content)
+    with pytest.raises(MRQError, match=sentence):
+        collect([tmp_path], print, [tmp_path / f"{name}.csv"])
+
+
+def test_external_tables_as_spreadsheets_write_them(tmp_path):
+    (tmp_path / "other.csv").write_text(
+        "\ufeffTask, Seed,step,Return,note\nHopper-v4,0,1e3,2.5,x\n\n", encoding="utf-8"
+    )
+    (record,) = collect([tmp_path], print, [tmp_path / "other.csv"])
+    assert (record.algorithm, record.task, record.steps.tolist(), record.returns.tolist()) == (
+        *("other", "gym/Hopper-v4"),
+        *([1000], [2.5]),
+    )

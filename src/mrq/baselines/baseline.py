@@ -48,4 +48,4 @@ class Kind(NamedTuple):
     def refuse_actions_of(self, task: str, discrete: bool) -> None:
         if discrete not in self.actions:
             actions = "discrete" if discrete else "continuous"
-            raise MRQError(f"{self.name} cannot learn {task}, whose actions are {actions}.")
+            raise MRQError(f"{self.name} cannot learn {task}, whose actions are {actions}; give tasks that it can.")

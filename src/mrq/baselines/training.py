@@ -53,7 +53,7 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
         run = _opened(path, kind) if path.exists() else None
         saved = latest_checkpoint(path / "checkpoints")
         device = chosen_device(settings.device)
-        baseline = _made(kind, Beginning(environment, agent.seed, settings.total_steps, device, saved))
+        baseline, seconds = _made(kind, Beginning(environment, agent.seed, settings.total_steps, device, saved))
         if run is None:
             spaces = probes[agent.task].spaces
             run = create_run_folder(path, *agent, settings, False, spaces, baseline.parameters, kind.name)
@@ -67,7 +67,7 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
             Interruption() as interrupted,
         ):
             try:
-                _train(baseline, Acting(baseline, spec), agent, evaluated, run, _seconds(saved), progress, interrupted)
+                _train(baseline, Acting(baseline, spec), agent, evaluated, run, seconds, progress, interrupted)
             finally:
                 run.close()
                 if evaluated is not None:
@@ -82,9 +82,10 @@ def _opened(path: Path, kind: Kind) -> RunFolder:
     return run
 
 
-def _made(kind: Kind, beginning: Beginning) -> Baseline:
+def _made(kind: Kind, beginning: Beginning) -> tuple[Baseline, float]:
+    """And the seconds that it has been trained for."""
     try:
-        return kind.make(beginning)
+        return kind.make(beginning), _seconds(beginning.saved)
     except MRQError:
         raise
     except Exception as error:

@@ -1,8 +1,8 @@
 """What a matrix will cost: hours of one device, by the speeds in benchmarks/speed.md."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from mrq.benchmark.matrix import Job, State, state_of
+from mrq.benchmark.matrix import Job, State
 from mrq.environments.tasks import suite_of
 
 # Environment steps a second, of all agents of a fleet together.
@@ -13,22 +13,26 @@ SPEEDS: dict[str, dict[str, float]] = {
 MACHINES = {"cuda": "an H200 with 16 cores", "cpu": "two CPU cores"}
 
 
-def overview(jobs: Sequence[Job], device: str) -> list[list[str]]:
-    """Rows for people: a suite and variant each, and all together."""
+def overview(states: Mapping[Job, tuple[State, int]], device: str) -> list[list[str]]:
+    """Rows for people: a suite and variant each, and all together; of states, and the steps that runs have come to."""
     rows = [["suite", "algorithm", "runs", *(state.value for state in State), "hours left"]]
     groups: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
+    for job in states:
         groups.setdefault((suite_of(job.agent.task), job.variant), []).append(job)
-    hours = 0.0
-    for (suite, variant), own in groups.items():
-        states = [state_of(job) for job in own]
-        left = sum(
-            job.settings.total_steps - step for job, (state, step, _) in zip(own, states, strict=True) if state.due
-        )
-        known = own[0].baseline is None
-        cost = left / SPEEDS[device][suite] / 3_600
-        hours += cost if known else 0
-        counts = [str(sum(found is state for found, _, _ in states)) for state in State]
-        rows.append([suite, variant, str(len(own)), *counts, f"{cost:,.1f}" if known else "unknown"])
-    rows.append(["all", "", str(len(jobs)), *[""] * len(State), f"{hours:,.1f}"])
+    costs = [_hours(own, states, SPEEDS[device][suite]) for (suite, _), own in groups.items()]
+    for (place, own), cost in zip(groups.items(), costs, strict=True):
+        rows.append([*place, *_counts(own, states), "unknown" if cost is None else f"{cost:,.1f}"])
+    known = f"{sum(cost for cost in costs if cost is not None):,.1f}"
+    rows.append(["all", "", *_counts(list(states), states), f"{known} and more" if None in costs else known])
     return rows
+
+
+def _hours(jobs: Sequence[Job], states: Mapping[Job, tuple[State, int]], speed: float) -> float | None:
+    """None where they are unknown: baselines were not measured."""
+    left = sum(job.settings.total_steps - states[job][1] for job in jobs if states[job][0].due)
+    return None if left and jobs[0].baseline is not None else left / speed / 3_600
+
+
+def _counts(jobs: Sequence[Job], states: Mapping[Job, tuple[State, int]]) -> list[str]:
+    """Of all, and by state."""
+    return [str(len(jobs)), *(str(sum(states[job][0] is state for job in jobs)) for state in State)]

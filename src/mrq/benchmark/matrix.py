@@ -86,6 +86,11 @@ def state_of(job: Job) -> tuple[State, int, str]:
         return State.UNUSABLE, 0, str(error)
     if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
         return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
+    for name in ("evaluate_every", "evaluation_episodes"):
+        theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
+        if theirs != asked:
+            option = f"--{name.replace('_', '-')}"
+            return State.UNUSABLE, 0, f"the run in {job.path} has {option} {theirs}, not {asked}; choose other --runs."
     unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and run.unfinished)
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
 

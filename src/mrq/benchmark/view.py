@@ -1,7 +1,7 @@
 """What a person sees of a matrix: a table of all its runs, or plain lines in a log file."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Self
 
@@ -49,11 +49,11 @@ class View:
                 self._say(f"{job.name}: return {value:,.1f} at step {progress.steps:,}")
             self._stages[job], self._progress[job] = Stage.TRAINING, progress
 
-    def end(self, fleet: Sequence[Job], failed: Collection[Job]) -> None:
-        """A fleet trains no longer."""
+    def end(self, fleet: Sequence[Job], failed: Mapping[Job, str]) -> None:
+        """A fleet trains no longer; why some of it failed."""
         for job in fleet:
             self._stages[job] = Stage.FAILED if job in failed else Stage.FINISHED
-            self._say(f"{job.name}: {self._stages[job].name.lower()}")
+            self._say(f"{job.name}: failed, {failed[job]}" if job in failed else f"{job.name}: finished")
 
     def table(self) -> Table:
         """As many runs as the terminal has lines for, those in training first."""

@@ -25,6 +25,7 @@ from mrq.report.svg import (
 
 WIDTH, LEFT, RIGHT, PLOT, BOTTOM = 360, 44, 12, 150, 34
 TITLE, LEGEND = 20, 14  # heights
+MOST_EMPTY = 10  # where a curve has not come to this part of the way, the axis ends with it
 PAPER = "MR.Q in the paper"
 
 
@@ -59,7 +60,8 @@ def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Dr
     _, rows = _legend(coloured, panel.paper is not None, colours)
     top, right = TITLE + LEGEND * rows + 10, WIDTH - RIGHT
     bottom = top + PLOT
-    last = max([goal or 0, *(places.max().item() for _, places in curves)]) or 1
+    farthest = max((places.max().item() for _, places in curves), default=0) or 1
+    last = farthest if goal is None or farthest < goal / MOST_EMPTY else max(goal, farthest)
     low, high = _range(panel, coloured)
     x, y = scale((0, last), (LEFT, right)), scale((low, high), (bottom, top))
     body = [

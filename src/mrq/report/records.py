@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from mrq.benchmark.variants import variant_of
+from mrq.benchmark.variants import DEFAULT, VARIANTS, variant_of
 from mrq.environments.tasks import full_name
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 from mrq.interface import Array
 from mrq.training.run_folder import MRQ, RunFolder
 
+FILES = ("run.json", "evaluations.csv")  # a folder that has one of them holds a run
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
-PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py")  # that results may depend on
+# What results may depend on.
+PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py", "stable_baselines3")
 Setup = tuple[tuple[str, str], ...]  # what a run was made with, and on: names and values
 
 
@@ -45,45 +47,80 @@ class Record:
         return float(self.returns[found[0]]) if len(found) else None
 
 
-def collect(paths: Iterable[Path], say: Callable[[str], None]) -> list[Record]:
-    """All runs under `paths`; what cannot be read is said and left out."""
-    records: dict[Path, Record] = {}
+def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[Path] = ()) -> list[Record]:
+    """All runs under `paths`, and other programs' results; what cannot be read is said and left out."""
+    records: dict[tuple[str, str, int], Record] = {}
     for path in paths:
-        if not path.exists():
+        if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
-        for document in sorted(path.rglob("run.json")):
+        for folder in sorted({file.parent.resolve() for name in FILES for file in path.rglob(name)}):
             try:
-                record = _from_folder(document.parent)
-            except (MRQError, ValueError) as error:
-                say(f"left out: {error}")
+                record = _from_folder(folder)
+            except (MRQError, OSError, ValueError) as error:
+                say(f"left out: {folder}: {one_line(error)}")
                 continue
-            if len(record.steps):
-                records[document.parent.resolve()] = record
+            _add(records, record, say)
+    for table in tables:
+        taken = {algorithm for algorithm, _, _ in records} | {DEFAULT, *VARIANTS}
+        if table.stem in taken or table.stem.endswith("(paper)"):
+            raise MRQError(
+                f"{table}: the name {table.stem!r} is taken, so its results would be mixed; rename the file."
+            )
+        for record in external(table):
+            _add(records, record, say)
     return list(records.values())
+
+
+def _add(records: dict[tuple[str, str, int], Record], record: Record, say: Callable[[str], None]) -> None:
+    """Of two runs of the same algorithm, task and seed, the one that has come further counts."""
+    key = (record.algorithm, record.task, record.seed)
+    if key in records:
+        further, other = records[key], record
+        if record.steps[-1] > further.steps[-1]:
+            further, other = other, further
+        say(f"left out: {other.source}: the same algorithm, task and seed as {further.source}")
+        record = further
+    records[key] = record
 
 
 def external(path: Path) -> Iterator[Record]:
     """Another program's results: a CSV with the columns task, seed, step and return, named as the column will be."""
+    curves: dict[tuple[str, int], dict[int, float]] = {}
+    line = 1
     try:
-        with path.open(newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in EXTERNAL_COLUMNS if name not in (reader.fieldnames or ())]
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.reader(file)
+            head = [name.strip().lower() for name in next(rows, [])]
+            missing = [name for name in EXTERNAL_COLUMNS if name not in head]
             if missing:
                 raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
-            curves: dict[tuple[str, int], dict[int, float]] = {}
-            for row in reader:
-                if math.isfinite(value := float(row["return"])):
-                    curves.setdefault((full_name(row["task"]), int(row["seed"])), {})[int(row["step"])] = value
-    except (OSError, ValueError, TypeError) as error:
-        raise MRQError(f"{path} cannot be read: {error}.") from None
-    for (task, seed), curve in curves.items():
-        steps = np.array(sorted(curve))
-        yield Record(path.stem, task, seed, steps, np.array([curve[step] for step in steps]), np.zeros(0), path)
+            for row in rows:
+                line = rows.line_num
+                if not row:
+                    continue
+                task, seed, step, value = (row[head.index(name)] for name in EXTERNAL_COLUMNS)
+                curve, at = curves.setdefault((full_name(task), int(seed)), {}), int(float(step))
+                if at < 0 or at in curve:
+                    raise ValueError(
+                        f"step {at:,} of {task}, seed {seed}, is {'negative' if at < 0 else 'there twice'}"
+                    )
+                if math.isfinite(number := float(value)):
+                    curve[at] = number
+    except (OSError, ValueError, OverflowError, IndexError) as error:
+        raise MRQError(f"{path} cannot be read, line {line}: {one_line(error)}.") from None
+    if not any(curves.values()):
+        raise MRQError(f"{path} has no returns.")
+    for (name, number_of_seed), curve in curves.items():
+        if curve:
+            steps = np.array(sorted(curve))
+            yield Record(path.stem, name, number_of_seed, steps, np.array([curve[at] for at in steps]), np.zeros(0), path)
 
 
 def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
     rows = [row for row in run.evaluations() if math.isfinite(float(row["return_mean"]))]
+    if not rows:
+        raise MRQError("it has no evaluations yet.")
     return Record(
         variant_of(run.settings.hyperparameters) if run.algorithm == MRQ else run.algorithm,
         full_name(run.task),

@@ -19,7 +19,7 @@ from mrq.report.suites import OTHER, section_of
 
 class Cell(NamedTuple):
     mean: float
-    interval: tuple[float, float] | None  # 95%; None where the paper has none
+    interval: tuple[float, float] | None  # 95%; None where the paper has none, and of single seeds
     seeds: int | None  # the fewest that a task has; None for the paper's
 
 
@@ -159,8 +159,10 @@ def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], st
 
 
 def _cell(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]) -> Cell:
+    """Single seeds say nothing of how far others would be."""
     average, low, high = estimate(scores, aggregate)
-    return Cell(average, (low, high), min(len(own) for own in scores))
+    alone = all(len(own) == 1 for own in scores)
+    return Cell(average, None if alone else (low, high), min(len(own) for own in scores))
 
 
 def _place(record: Record) -> tuple[str, str]:

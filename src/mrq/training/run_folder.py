@@ -44,7 +44,7 @@ class RunFolder:
         try:
             document = json.loads((path / "run.json").read_text())
             settings = dict(document["settings"])
-            hyperparameters = Hyperparameters(**settings.pop("hyperparameters"))
+            hyperparameters = Hyperparameters(**settings.pop("hyperparameters", {}))
             self.task, self.seed = str(document["task"]), int(document["seed"])
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
@@ -168,13 +168,16 @@ def create_run_folder(
     algorithm: str = MRQ,
 ) -> RunFolder:
     """Made aside and renamed, so that either the whole folder is there or none; comes locked."""
+    asked = asdict(settings)
+    if algorithm != MRQ:
+        del asked["hyperparameters"]  # they are MR.Q's
     document = {
         "mrq": version.__version__,
         "algorithm": algorithm,
         "task": task,
         "seed": seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
+        "settings": asked,
         "compiled": compiled,
         "spaces": spaces,
         "parameters": parameters,
