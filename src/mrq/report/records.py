@@ -113,7 +113,9 @@ def external(path: Path) -> Iterator[Record]:
     for (name, number_of_seed), curve in curves.items():
         if curve:
             steps = np.array(sorted(curve))
-            yield Record(path.stem, name, number_of_seed, steps, np.array([curve[at] for at in steps]), np.zeros(0), path)
+            yield Record(
+                path.stem, name, number_of_seed, steps, np.array([curve[at] for at in steps]), np.zeros(0), path
+            )
 
 
 def _from_folder(folder: Path) -> Record:
