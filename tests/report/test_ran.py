@@ -117,7 +117,7 @@ def test_the_same_run_twice_counts_once_and_further_counts(tmp_path, small):
         folder.close()
     (record,) = collect([tmp_path, tmp_path / "a"], said.append)
     assert (record.source.name, record.steps.tolist()) == ("b", [0, 100, 200, 300])
-    assert [line.partition(":")[0] for line in said] == ["left out"] * 3
+    assert [line.partition(":")[0] for line in said] == ["left out"] * 2
     assert f"{tmp_path / 'c'}: the same algorithm, task and seed as {tmp_path / 'b'}" in said[1]
 
 
@@ -137,9 +137,8 @@ def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
     (tmp_path / "no document" / "run.json").unlink()
     (record,) = collect([tmp_path], said.append)
     assert record.source.name == "whole"
-    assert sorted(line.split(": ")[1] for line in said) == sorted(
-        str(tmp_path / place) for place in ("empty", "folder", "text", "no document")
-    )
+    for place in ("empty", "folder", "text", "no document"):
+        assert sum(line.startswith("left out: ") and str(tmp_path / place) in line for line in said) == 1
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def test_report_reads_runs_and_leaves_out_what_it_cannot(finished, tmp_path):
             ["runs", "--html", "nowhere/report.html"],
             "nowhere/report.html cannot be written: there is no folder nowhere.",
         ),
-        (["runs", "--html", "runs"], "runs cannot be written: Is a directory."),
+        (["runs", "--html", "runs"], "runs cannot be written: it is a folder, or given twice."),
     ):
         code, _, err = mrq("report", *arguments, cwd=tmp_path)
         assert (code, words in err) == (1, True)

@@ -50,16 +50,20 @@ class Record:
 def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[Path] = ()) -> list[Record]:
     """All runs under `paths`, and other programs' results; what cannot be read is said and left out."""
     records: dict[tuple[str, str, int], Record] = {}
+    seen: set[Path] = set()
     for path in paths:
         if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
-        for folder in sorted({file.parent.resolve() for name in FILES for file in path.rglob(name)}):
-            try:
-                record = _from_folder(folder)
-            except (MRQError, OSError, ValueError) as error:
-                say(f"left out: {folder}: {one_line(error)}")
+        for folder in sorted({file.parent for name in FILES for file in path.rglob(name)}):
+            if folder.resolve() in seen:
                 continue
-            _add(records, record, say)
+            seen.add(folder.resolve())
+            try:
+                _add(records, _from_folder(folder), say)
+            except MRQError as error:
+                say(f"left out: {error}")
+            except (OSError, ValueError) as error:
+                say(f"left out: {folder}: {one_line(error)}")
     for table in tables:
         taken = {algorithm for algorithm, _, _ in records} | {DEFAULT, *VARIANTS}
         if table.stem in taken or table.stem.endswith("(paper)"):
@@ -122,7 +126,7 @@ def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
     rows = [row for row in run.evaluations() if math.isfinite(float(row["return_mean"]))]
     if not rows:
-        raise MRQError("it has no evaluations yet.")
+        raise MRQError(f"{folder} has no evaluations yet.")
     return Record(
         variant_of(run.settings.hyperparameters) if run.algorithm == MRQ else run.algorithm,
         full_name(run.task),
