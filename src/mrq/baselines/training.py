@@ -112,7 +112,7 @@ def _train(
 
     def evaluate_if_due() -> None:
         steps = baseline.steps
-        if environments is None or (steps % settings.evaluation_period and steps < settings.total_steps):
+        if environments is None or not settings.evaluates_at(steps):
             return
         rows = run.evaluations()
         if rows and int(rows[-1]["step"]) == steps:

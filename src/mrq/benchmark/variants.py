@@ -6,6 +6,7 @@ from typing import Any
 from mrq.environments.tasks import PROTOCOLS
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
+from mrq.training.run_folder import MRQ
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "linear-value-function": {"linear_value": True},
@@ -21,7 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "one-step-return": {"value_horizon": 1},
     "no-unroll": {"encoder_horizon": 1},
 }
-DEFAULT = "MR.Q"
+DEFAULT = MRQ
 ATARI_STEPS = 1_000_000  # of the study in Atari; elsewhere it is as long as all else
 
 

@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 
+from mrq.report import words
 from mrq.report.figures import Figure
 from mrq.report.markup import element, escaped
 from mrq.report.report import Report
 from mrq.report.sections import sections
 
-TITLE = "MR.Q: our runs beside the paper's"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -21,7 +21,7 @@ def html(report: Report, figures: Sequence[Figure]) -> str:
     runs = f"{report.runs:,} run{'' if report.runs == 1 else 's'}"
     facts = f"{report.date:%-d %B %Y} · {runs} · mrq {report.version}"
     body = [
-        element("header", element("h1", escaped(TITLE)), element("p", escaped(facts), class_="facts"), contents),
+        element("header", element("h1", escaped(words.TITLE)), element("p", escaped(facts), class_="facts"), contents),
         element("main", *(p.body for p in parts)),
         element("script", _json({f.name: f.hover for f in figures if f.hover}), type="application/json", id="curves"),
         element("script", _file("page.js")),
@@ -31,7 +31,7 @@ def html(report: Report, figures: Sequence[Figure]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        element("title", escaped(TITLE)),
+        element("title", escaped(words.TITLE)),
         element("style", _file("page.css")),
     ]
     page = element(

@@ -22,7 +22,7 @@ def suite(table: SuiteTable) -> str:
     shown = columns(table)
     ours = {task: row for task, row in table.rows.items() if row.keys() & set(table.ours)}
     head = [_head("task"), *(_head(name, "ours" if name in table.ours else "") for name in shown)]
-    body = [[_name(_bare(task)), *(_cell(row.get(name), 0) for name in shown)] for task, row in ours.items()]
+    body = [[_name(words.bare(task)), *(_cell(row.get(name), 0) for name in shown)] for task, row in ours.items()]
     foot = [
         [_name(aggregate), *(_cell(row.get(name), words.digits(table)) for name in shown)]
         for aggregate, row in table.aggregates.items()
@@ -173,7 +173,3 @@ def _some(one: Study) -> str:
 
 def _small(content: str) -> str:
     return element("small", escaped(content))
-
-
-def _bare(task: str) -> str:
-    return task.partition("/")[2]

@@ -12,7 +12,7 @@ from mrq.benchmark.variants import DEFAULT, VARIANTS, variant_of
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array
-from mrq.training.run_folder import MRQ, RunFolder
+from mrq.training.run_folder import RunFolder
 
 FILES = ("run.json", "evaluations.csv")  # a folder that has one of them holds a run
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
@@ -128,7 +128,7 @@ def _from_folder(folder: Path) -> Record:
     if not rows:
         raise MRQError(f"{folder} has no evaluations yet.")
     return Record(
-        variant_of(run.settings.hyperparameters) if run.algorithm == MRQ else run.algorithm,
+        variant_of(run.settings.hyperparameters) if run.algorithm == DEFAULT else run.algorithm,
         full_name(run.task),
         run.seed,
         np.array([int(row["step"]) for row in rows]),

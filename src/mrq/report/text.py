@@ -14,7 +14,7 @@ CSV_COLUMNS = ("suite", "row", "column", "mean", "low", "high", "seeds")
 
 def markdown(report: Report) -> str:
     parts = [
-        "# MR.Q: our runs beside the paper's",
+        f"# {words.TITLE}",
         f"{report.runs:,} runs. {words.INTERVALS}",
     ]
     for table in report.tables:
@@ -38,7 +38,7 @@ def as_csv(report: Report) -> str:
 
 def _suite(table: SuiteTable) -> list[str]:
     columns = [*table.ours, *table.theirs]
-    rows = [[task.partition("/")[2], *(_text(row.get(c), 0) for c in columns)] for task, row in table.rows.items()]
+    rows = [[words.bare(task), *(_text(row.get(c), 0) for c in columns)] for task, row in table.rows.items()]
     rows += [
         [f"**{name}**", *(_text(row.get(column), words.digits(table)) for column in columns)]
         for name, row in table.aggregates.items()

@@ -8,6 +8,7 @@ from mrq.report.ran import Missing, Ran
 from mrq.report.svg import short
 from mrq.report.tables import Alone, SuiteTable
 
+TITLE = "MR.Q: our runs beside the paper's"
 NONE = "-"
 INTERVALS = "Intervals are 95% stratified bootstraps; in parentheses the number of seeds."
 ALONE = "Runs that have not come to the last step of their suite, and tasks that the paper does not have."
@@ -80,10 +81,11 @@ def hardware(found: Sequence[Ran]) -> str:
 
 def missing(found: Missing) -> list[str]:
     complete = found.tasks - len(found.unfinished) - len(found.absent)
-    unfinished, absent = (", ".join(_bare(task) for task in tasks) for tasks in (found.unfinished, found.absent))
+    unfinished, absent = (", ".join(bare(task) for task in tasks) for tasks in (found.unfinished, found.absent))
     everything = len(found.absent) == found.tasks
     return [f"{complete} of {found.tasks}", unfinished or NONE, "all" if everything else absent or NONE]
 
 
-def _bare(task: str) -> str:
+def bare(task: str) -> str:
+    """Without its suite."""
     return task.partition("/")[2]

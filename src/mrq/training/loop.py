@@ -83,9 +83,7 @@ def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
-    # Deviation: also at the end, so that the last row is the trained agent's.
-    due = population.steps % settings.evaluation_period == 0 or population.steps == settings.total_steps
-    return due and population.evaluated_at != population.steps
+    return settings.evaluates_at(population.steps) and population.evaluated_at != population.steps
 
 
 def _evaluate(

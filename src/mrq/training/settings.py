@@ -68,6 +68,11 @@ class Settings:
         assert self.evaluate_every is not None, "complete the settings first"
         return self.evaluate_every
 
+    def evaluates_at(self, step: int) -> bool:
+        """Deviation: also at the end, so that the last row is the trained agent's."""
+        period = self.evaluation_period
+        return period > 0 and (step % period == 0 or step == self.total_steps)
+
     def completed(self, tasks: Sequence[str]) -> "Settings":
         """With what was left open taken from the suites of `tasks`, which must agree on it."""
         filled = {}
