@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from mrq.algorithm.networks import initial_value
-from mrq.algorithm.updates import value_gradients
+from mrq.algorithm.networks import initial_encoder, initial_policy, initial_value
+from mrq.algorithm.updates import policy_outputs, value_gradients
+from mrq.interface import Spec
 
 
 def test_bf16_rounds_gradients_a_little_and_values_not_to_halves(small):
@@ -19,3 +20,13 @@ def test_bf16_rounds_gradients_a_little_and_values_not_to_halves(small):
         assert rounded[name].dtype == torch.float32
         off = (rounded[name] - gradient).norm() / gradient.norm()
         assert (0 < off < 0.05) or (name == "head.bias" and off == 0), name
+
+
+def test_bf16_tells_observations_apart_that_it_would_round_to_the_same(small):
+    spec = Spec((2,), 1, 6, discrete=False)
+    g = np.random.default_rng(0)
+    networks = initial_encoder(g, spec, small), initial_policy(g, spec, small)
+    states = torch.tensor([[8.0, 1.0], [8.03, 1.0]])
+    assert states.bfloat16()[0].equal(states.bfloat16()[1])
+    one, other = policy_outputs(*networks, states, torch.bfloat16)
+    assert not one.equal(other)

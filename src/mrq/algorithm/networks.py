@@ -23,7 +23,8 @@ from mrq.interface import Spec
 Parameters = dict[str, Tensor]
 
 CRITICS = 2
-VALUE_HEAD = "head"  # the layer that gives a critic's value
+FIRST_LAYER = "f.linear0"  # the one that sees observations, where they are vectors
+VALUE_HEAD = "head"  # the one that gives a critic's value
 MODEL_NETWORKS = ("m.terminal", "m.state", "m.reward")  # where the model is not one linear layer
 CHANNELS = 32
 STRIDES = (2, 2, 2, 1)

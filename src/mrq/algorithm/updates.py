@@ -1,7 +1,7 @@
 """What one agent computes in an update: pure functions of its parameters, its windows and its noise.
 
-`dtype` is the precision in which matrices are multiplied, for gradients too; all else is in full, and so is the layer
-that gives a value.
+`dtype` is the precision in which matrices are multiplied, for gradients too; all else is in full, and so are the layers
+that see an observation and give a value.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ from torch import Tensor
 from mrq.algorithm.actions import exploring_actions
 from mrq.algorithm.augmentation import shift
 from mrq.algorithm.losses import EncoderTargets, dynamics_targets, encoder_loss, policy_loss, value_loss, value_target
-from mrq.algorithm.networks import VALUE_HEAD, Parameters, encode_pair, encode_state, pre_activations
+from mrq.algorithm.networks import FIRST_LAYER, VALUE_HEAD, Parameters, encode_pair, encode_state, pre_activations
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.unroll import Predictions, unrolled_gradients
 from mrq.hyperparameters import Hyperparameters
@@ -173,5 +173,6 @@ def _shifted(states: Tensor, noise: Noise, which: slice) -> Tensor:
 
 
 def _rounded(parameters: Parameters, dtype: torch.dtype) -> Parameters:
-    """All but a critic's head: it costs next to nothing, and bf16 would round a value of 100 to halves."""
-    return {n: tensor if n.startswith(VALUE_HEAD) else tensor.to(dtype) for n, tensor in parameters.items()}
+    """All but what costs next to nothing, where bf16 would round an angle of 8 to 1/16, and a value of 100 to 1/2."""
+    full = (FIRST_LAYER, VALUE_HEAD)
+    return {name: tensor if name.startswith(full) else tensor.to(dtype) for name, tensor in parameters.items()}
