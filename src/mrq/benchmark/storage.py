@@ -1,0 +1,213 @@
+"""Run folders at an address of fsspec's, such as s3://bucket/runs, so that machines need share no disk.
+
+A worker fetches a run to go on with it, and sends what has changed while it trains. At the address a checkpoint has a
+copy of the run's settings and evaluations beside its own files, made after it was written, and counts from when the
+empty file `sent`, which is sent last, lies there; only then are older ones removed. So whoever goes on from a
+checkpoint has every evaluation before it, wherever the worker before was cut off. The file `owner` says which worker
+has the run: one that finds another's name there sends nothing more.
+"""
+
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import fsspec
+
+from mrq.errors import MRQError, one_line
+from mrq.training.checkpoint import latest_checkpoint
+
+SENDING = 2.0  # seconds between two looks at what has changed
+CHECKPOINTS, SENT, OWNER = "checkpoints", "sent", "owner"
+TABLES = ("run.json", "evaluations.csv")  # what a run has been asked for, and what came of it
+UNSENT = ".unfinished"  # how files end that are being written
+
+
+class TakenOver(MRQError):
+    """Another worker has the run now."""
+
+
+class Store(NamedTuple):
+    address: str
+    files: Any  # fsspec's file system
+    root: str  # the address as the file system names it
+
+    def place(self, *parts: str) -> str:
+        return "/".join((self.root.rstrip("/"), *parts))
+
+    def listed(self, *parts: str) -> list[str]:
+        """All files under a folder of the store, as paths from there; none if there is no such folder."""
+        self.files.invalidate_cache()
+        place = self.place(*parts)
+        return sorted(path[len(place) :].lstrip("/") for path in self.files.find(place))
+
+
+def is_address(place: str) -> bool:
+    return "://" in place
+
+
+def store_at(address: str) -> Store:
+    try:
+        files, root = fsspec.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        raise MRQError(f"{address} cannot be used: {_reason(error)}.") from None
+    return Store(address, files, root)
+
+
+def mirror(store: Store, folder: Path) -> None:
+    """What a matrix needs to know of the runs: their tables, and which checkpoints they have, as empty folders."""
+    try:
+        files = store.listed()
+    except Exception as error:  # each file system has its own
+        raise MRQError(f"{store.address} cannot be read: {_reason(error)}.") from None
+    wanted = [path for path in files if path.endswith(TABLES) and f"/{CHECKPOINTS}/" not in path]
+    for path in wanted:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    if wanted:
+        store.files.get([store.place(path) for path in wanted], [str(folder / path) for path in wanted])
+    for path in files:
+        if path.endswith(f"/{SENT}"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+
+
+def fetch(store: Store, run: str, folder: Path) -> str | None:
+    """The run at its last complete checkpoint, whose name is returned; nothing of one that has none."""
+    files = store.listed(run, CHECKPOINTS)
+    complete = sorted(path.partition("/")[0] for path in files if path.endswith(f"/{SENT}"))
+    if not complete:
+        return None
+    checkpoint = folder / CHECKPOINTS / complete[-1]
+    checkpoint.mkdir(parents=True)
+    for path in files:
+        last, _, name = path.partition("/")
+        if last == complete[-1] and name != SENT:
+            to = (folder if name in TABLES else checkpoint) / name
+            store.files.get_file(store.place(run, CHECKPOINTS, path), str(to))
+    return complete[-1]
+
+
+class Outbox:
+    """A run in training, and what of it the store has already."""
+
+    def __init__(self, store: Store, run: str, folder: Path, owner: str) -> None:
+        self._store, self._run, self._folder = store, run, folder
+        self._sent: dict[Path, tuple[int, int]] = {}  # when a file was changed that was sent, and its size
+        self._owner = f"{owner} {uuid.uuid4().hex}".encode()
+        store.files.makedirs(store.place(run), exist_ok=True)
+        store.files.pipe_file(store.place(run, OWNER), self._owner)
+        self._checkpoint = fetch(store, run, folder)
+
+    def send(self) -> None:
+        """What has changed; refuses where another worker has taken the run over."""
+        if not self._folder.exists():
+            return
+        with TemporaryDirectory(prefix=".sending-", dir=self._folder.parent) as aside:
+            checkpoint = _held(self._folder, self._checkpoint, Path(aside))  # before the tables, which may be newer
+            for path in (*self._folder.glob("*.*"), *self._folder.glob("tensorboard/*")):
+                if not path.name.endswith(UNSENT):
+                    self._send_file(path)
+            if checkpoint is not None:
+                self._send_checkpoint(checkpoint)
+
+    def _send_file(self, path: Path) -> None:
+        status = path.stat()
+        now = status.st_mtime_ns, status.st_size
+        if self._sent.get(path) == now:
+            return
+        self._refuse_if_taken_over()
+        place = self._store.place(self._run, *path.relative_to(self._folder).parts)
+        self._store.files.makedirs(place.rpartition("/")[0], exist_ok=True)
+        self._store.files.put_file(str(path), place + UNSENT)
+        self._store.files.mv(place + UNSENT, place)  # whole, or as it was before
+        self._sent[path] = now
+
+    def _send_checkpoint(self, checkpoint: Path) -> None:
+        self._refuse_if_taken_over()
+        files, place = self._store.files, self._store.place(self._run, CHECKPOINTS, checkpoint.name)
+        files.makedirs(place, exist_ok=True)
+        for path in sorted(checkpoint.iterdir()):
+            files.put_file(str(path), f"{place}/{path.name}")
+        self._refuse_if_taken_over()  # it may have taken a while
+        files.pipe_file(f"{place}/{SENT}", b"")
+        self._checkpoint = checkpoint.name
+        for old in {path.partition("/")[0] for path in self._store.listed(self._run, CHECKPOINTS)} - {checkpoint.name}:
+            files.rm(self._store.place(self._run, CHECKPOINTS, old), recursive=True)
+
+    def _refuse_if_taken_over(self) -> None:
+        if self._store.files.cat_file(self._store.place(self._run, OWNER)) != self._owner:
+            raise TakenOver(f"another worker has taken over the run in {self._store.address}/{self._run}.")
+
+
+class Sending:
+    """Runs that are sent while they train; `taken_over` once another worker has one of them."""
+
+    def __init__(self, outboxes: Sequence[Outbox]) -> None:
+        self.taken_over = False
+        self._outboxes, self._over = outboxes, threading.Event()
+
+    def send(self) -> None:
+        for outbox in self._outboxes:
+            outbox.send()
+
+    def keep_sending(self) -> None:
+        while not self._over.wait(SENDING):
+            try:
+                self.send()
+            except TakenOver:
+                self.taken_over = True
+                return
+            except Exception:  # of the network, say; what counts is the last time
+                continue
+
+    def stop(self) -> None:
+        self._over.set()
+
+
+@contextmanager
+def at_address(address: str, runs: Sequence[str], scratch: Path, owner: str) -> Iterator[Sending]:
+    """The runs under `scratch`, as far as they have come, and sent back from there until all is over."""
+    store = store_at(address)
+    try:
+        sending = Sending([Outbox(store, run, scratch / run, owner) for run in runs])
+    except Exception as error:
+        raise MRQError(f"{address} cannot be used: {_reason(error)}.") from None
+    thread = threading.Thread(target=sending.keep_sending, daemon=True)
+    thread.start()
+    try:
+        yield sending
+    finally:
+        sending.stop()
+        thread.join()
+        try:
+            sending.send()
+        except MRQError:
+            raise
+        except Exception as error:
+            raise MRQError(f"what was trained could not be sent to {address}: {_reason(error)}.") from None
+
+
+def _reason(error: Exception) -> str:
+    return one_line(error).rstrip(".")
+
+
+def _held(run: Path, sent: str | None, aside: Path) -> Path | None:
+    """The latest checkpoint, unless it was sent, as links that outlive its removal, with the tables as they are now."""
+    while True:
+        latest = latest_checkpoint(run / CHECKPOINTS)
+        if latest is None or latest.name == sent:
+            return None
+        held = aside / latest.name
+        try:
+            shutil.copytree(latest, held, copy_function=os.link)
+        except (FileNotFoundError, shutil.Error):  # there is a newer one
+            shutil.rmtree(held, ignore_errors=True)
+            continue
+        for name in TABLES:
+            with suppress(FileNotFoundError):
+                shutil.copy(run / name, held / name)
+        return held

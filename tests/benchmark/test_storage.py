@@ -1,0 +1,172 @@
+"""Runs at an address: nothing is lost, wherever a worker is cut off."""
+
+import csv
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from mrq import MRQError
+from mrq.benchmark.matrix import State, jobs, state_of
+from mrq.benchmark.storage import Outbox, TakenOver, at_address, fetch, is_address, mirror, store_at
+from mrq.benchmark.variants import DEFAULT
+from mrq.training.checkpoint import step_of, write_folder
+from mrq.training.evaluation import Evaluation
+from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.settings import Settings
+
+RUN = "gym/Hopper-v4/seed-0"
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    name = uuid.uuid4().hex
+    return store_at(f"memory://{name}" if request.param == "memory" else f"file://{tmp_path / name}")
+
+
+@pytest.fixture
+def job(tmp_path, small):
+    settings = Settings(steps=300, evaluate_every=100, hyperparameters=small)
+    return jobs(["gym/Hopper-v4"], [DEFAULT], [0], settings, tmp_path / "worker")[0]
+
+
+class CutOff(Exception):
+    pass
+
+
+class Frail:
+    """A file system that fails once no changes are left, half of a file being there."""
+
+    def __init__(self, files):
+        self._files, self.left = files, 1_000
+
+    def __getattr__(self, name):
+        method = getattr(self._files, name)
+        if name not in ("put_file", "pipe_file", "mv", "rm"):
+            return method
+
+        def counted(*arguments, **named):
+            self.left -= 1
+            if self.left < 0:
+                if name == "put_file" and self.left == -1:
+                    with open(arguments[0], "rb") as file:
+                        whole = file.read()
+                    self._files.pipe_file(arguments[1], whole[: len(whole) // 2])
+                raise CutOff
+            return method(*arguments, **named)
+
+        return counted
+
+
+def begin(job):
+    return create_run_folder(job.path, *job.agent, job.settings, False, {}, 1)
+
+
+def come_to(run, step):
+    """An evaluation and a checkpoint."""
+    run.record_evaluation(step, Evaluation([float(step), step + 1.0], [step, step]), float(step))
+    write_folder(run.checkpoints, step, lambda folder: (folder / "state").write_text(f"learned by {step}"))
+
+
+def steps_in(folder):
+    with (folder / "evaluations.csv").open() as file:
+        return [int(row["step"]) for row in csv.DictReader(file)]
+
+
+def test_what_is_sent_is_what_is_fetched_and_what_a_matrix_sees(store, job, tmp_path):
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+    for step in (0, 100, 300):
+        come_to(run, step)
+        outbox.send()
+    run.close()
+    outbox.send()
+    assert fetch(store, RUN, tmp_path / "other") == "000003-step-300"
+    other = RunFolder(tmp_path / "other")
+    assert other.evaluations() == run.evaluations()
+    assert [path.name for path in other.checkpoint.iterdir()] == ["state"]
+    assert (other.checkpoint / "state").read_text() == "learned by 300"
+    assert {path.split("/")[1] for path in store.listed(RUN) if path.startswith("checkpoints")} == {"000003-step-300"}
+    assert any(path.startswith("tensorboard/") for path in store.listed(RUN))
+    mirror(store, tmp_path / "driver")
+    (seen,) = jobs(["gym/Hopper-v4"], [DEFAULT], [0], job.settings, tmp_path / "driver")
+    assert state_of(seen) == (State.FINISHED, 300, "")
+
+
+def test_a_worker_may_be_cut_off_anywhere(store, job, tmp_path):
+    steps, cut_off = [], True
+    while cut_off:
+        changes = len(steps)  # that the second worker comes to
+        there, folder = store_at(f"{store.address}/{changes}"), tmp_path / str(changes)
+        first = replace(job, root=folder / "first")
+        with at_address(there.address, [RUN], first.root, "first"):
+            run = begin(first)
+            come_to(run, 0)
+            run.close()
+        frail = there._replace(files=Frail(there.files))
+        second = Outbox(frail, RUN, folder / "second", "second")
+        run = RunFolder(folder / "second")
+        come_to(run, 100)
+        run.close()
+        frail.files.left = changes
+        cut_off = False
+        try:
+            second.send()
+        except CutOff:
+            cut_off = True
+        fetched = fetch(there, RUN, folder / "third")
+        step = step_of(folder / "third" / "checkpoints" / fetched)
+        assert (folder / "third" / "checkpoints" / fetched / "state").read_text() == f"learned by {step}"
+        assert [earlier for earlier in steps_in(folder / "third") if earlier <= step] == [0, 100][: 1 + step // 100]
+        mirror(there, folder / "driver")
+        assert state_of(replace(job, root=folder / "driver")) == (State.UNFINISHED, step, "")
+        steps.append(step)
+    assert steps == sorted(steps)
+    assert steps.count(0) > 8  # files before the checkpoint, and its own
+    assert steps.count(100) > 1  # the older one, which is removed last
+
+
+def test_a_run_without_a_checkpoint_begins_anew(store, job, tmp_path):
+    begin(job).close()
+    Outbox(store, RUN, job.path, "one").send()
+    assert fetch(store, RUN, tmp_path / "other") is None
+    assert not (tmp_path / "other").exists()
+    mirror(store, tmp_path / "driver")
+    assert RunFolder(tmp_path / "driver" / RUN).step == 0
+
+
+def test_only_one_worker_sends_a_run(store, job, tmp_path):
+    first = Outbox(store, RUN, job.path, "first")
+    run = begin(job)
+    come_to(run, 0)
+    first.send()
+    second = Outbox(store, RUN, tmp_path / "second", "second")
+    come_to(run, 100)
+    run.close()
+    with pytest.raises(TakenOver, match=r"another worker has taken over the run in .*seed-0"):
+        first.send()
+    assert {path for path in store.listed(RUN) if "step-100" in path} == set()
+    come_to(RunFolder(tmp_path / "second"), 100)
+    second.send()
+    assert fetch(store, RUN, tmp_path / "third") == "000002-step-100"
+
+
+def test_what_was_trained_last_is_sent_when_all_is_over(store, job, tmp_path):
+    with at_address(store.address, [RUN], job.root, "one"):
+        run = begin(job)
+        come_to(run, 0)
+        run.close()
+    with at_address(store.address, [RUN], tmp_path / "next", "two"):
+        run = RunFolder(tmp_path / "next" / RUN)
+        assert steps_in(run.path) == [0]
+        come_to(run, 100)
+        run.close()
+    assert fetch(store, RUN, tmp_path / "other") == "000002-step-100"
+    assert steps_in(tmp_path / "other") == [0, 100]
+
+
+def test_addresses():
+    assert is_address("s3://bucket/runs")
+    assert not is_address("runs/s3")
+    with pytest.raises(MRQError, match="nowhere://runs cannot be used: ValueError: Protocol not known: nowhere"):
+        store_at("nowhere://runs")
