@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import tyro
 
+from mrq.benchmark.cluster import Cluster
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.training.settings import Settings
@@ -163,14 +164,21 @@ class Bench:
     """How many seeds, from 0 on; by default 10, and 5 for variants, as in the paper."""
     variants: tuple[str, ...] = ()
     """Variants of the design study by name, or all; MR.Q itself, to compare them with, runs too."""
-    runs: Path = Path("runs")
-    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N, or a baseline's name for VARIANT."""
+    runs: str = "runs"
+    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N, or a baseline's name for VARIANT.
+    With --engine ray also an address, such as s3://bucket/runs."""
     dry_run: bool = False
     """Only say what there is to do, and what it would cost."""
+    engine: Literal["local", "ray"] = "local"
+    """This machine, or a Ray cluster."""
+    cluster: Cluster = field(default_factory=Cluster)
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
         from mrq.benchmark.bench import bench
+
+        if self.engine == "local" and self.cluster != Cluster():
+            raise MRQError("--address, --gpus-per-fleet and --cpus-per-fleet are for --engine ray.")
 
         bench(
             self.suite,
@@ -180,6 +188,7 @@ class Bench:
             self.variants,
             self.runs,
             self.settings,
+            self.cluster if self.engine == "ray" else None,
             self.dry_run,
             say,
             show,

@@ -63,6 +63,8 @@ def test_a_fleet_is_of_one_suite_and_variant_and_fits(tmp_path):
     one = 4 * (376 + 17 + 5) * 1_000_000 + 400_000_000  # Humanoid's replay, and what is beside it
     assert sizes("gym", 4 * one) == [3, 4, 4, 4]
     assert sizes("gym", one // 2) == [1] * 15
+    spread = fleets(jobs(chosen_tasks("gym", ()), [DEFAULT], range(3), Settings(), tmp_path), 10**12, largest=8)
+    assert sorted(map(len, spread)) == [7, 8]
 
 
 def test_states(tmp_path, small):

@@ -1,12 +1,16 @@
 """mrq bench: from what was asked for to a matrix, and from its fleets to what came of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mrq.baselines.kinds import kind_of
+from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.cost import MACHINES, overview
 from mrq.benchmark.local import run_fleets
-from mrq.benchmark.matrix import State, fleets, jobs, state_of
+from mrq.benchmark.matrix import Job, State, fleets, jobs, state_of
+from mrq.benchmark.storage import is_address, mirror, store_at
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.benchmark.view import View
 from mrq.environments.tasks import paper_tasks
@@ -27,8 +31,9 @@ def bench(
     algorithms: Sequence[str],
     seeds: int | None,
     variants: Sequence[str],
-    root: Path,
+    runs: str,
     settings: Settings,
+    cluster: Cluster | None,  # None: this machine
     dry_run: bool,
     say: Callable[[str], None],
     show: Callable[[Sequence[Sequence[str]]], None],
@@ -44,21 +49,28 @@ def bench(
         raise MRQError(f"--seeds is {seeds}; it must be 1 or more.")
     own = [DEFAULT, *(VARIANTS if "all" in variants else variants)]
     names = [name for a in algorithms for name in (own if a == MRQ else [kind_of(a).name])]
-    matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)
-    device = chosen_device(settings.device)
-    states = {job: state_of(job) for job in matrix}
-    failed = {job: why for job, (state, _, why) in states.items() if state is State.UNUSABLE}
-    if dry_run:
-        show(overview({job: (state, step) for job, (state, step, _) in states.items()}, device.type))
-        say(f"The hours are those of {MACHINES[device.type]}, as far as they are known.")
-        for job, why in failed.items():
-            say(f"{job.name} is unusable: {why}")
-        return
-    due = [job for job, (state, _, _) in states.items() if state.due]
-    memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
-    say(f"runs: {len(matrix)}, of which {len(due)} to do, {len(matrix) - len(due) - len(failed)} finished already")
-    with View({job: state for job, (state, _, _) in states.items()}) as view:
-        broken, interrupted = run_fleets(fleets(due, memory), view)
+    if cluster is not None:
+        _refuse_without_ray()
+    with _place(runs, cluster) as root:
+        matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)
+        states = {job: state_of(job) for job in matrix}
+        failed = {
+            job: why.replace(str(root), runs) for job, (state, _, why) in states.items() if state is State.UNUSABLE
+        }
+        if dry_run:
+            device = "cuda" if settings.device.startswith("cuda") else chosen_device(settings.device).type
+            show(overview({job: (state, step) for job, (state, step, _) in states.items()}, device))
+            say(f"The hours are those of {MACHINES[device]}, as far as they are known.")
+            for job, why in failed.items():
+                say(f"{job.name} is unusable: {why}")
+            return
+        due = [job for job, (state, _, _) in states.items() if state.due]
+        say(f"runs: {len(matrix)}, of which {len(due)} to do, {len(matrix) - len(due) - len(failed)} finished already")
+        view = View({job: state for job, (state, _, _) in states.items()})
+        if cluster is None:
+            broken, interrupted = _run_here(due, view, settings)
+        else:
+            broken, interrupted = _run_on(cluster, due, view, settings, root, runs, say)
     failed |= broken
     for job, why in failed.items():
         say(f"{job.name}: {why}")
@@ -67,7 +79,58 @@ def bench(
         raise SystemExit(INTERRUPTED)
     if failed:
         raise MRQError(f"{len(failed)} of {len(matrix)} runs did not finish, for the reasons above.")
-    say(f"all of them are finished; see: mrq report {root}")
+    say(f"all of them are finished; see: mrq report {runs}")
+
+
+def _refuse_without_ray() -> None:
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise MRQError("--engine ray needs Ray; run: pip install 'mrq-rl[ray]'") from None
+
+
+@contextmanager
+def _place(runs: str, cluster: Cluster | None) -> Iterator[Path]:
+    """Where the matrix sees the runs: in place, or what it needs to know of those at an address."""
+    if not is_address(runs):
+        yield Path(runs) if cluster is None else Path(runs).absolute()
+        return
+    if cluster is None:
+        raise MRQError(f"{runs} is an address, to which --engine ray alone sends runs; give --runs a folder.")
+    with TemporaryDirectory(prefix="mrq-") as folder:
+        mirror(store_at(runs), Path(folder))
+        yield Path(folder)
+
+
+def _run_here(due: Sequence[Job], view: View, settings: Settings) -> tuple[dict[Job, str], bool]:
+    device = chosen_device(settings.device)
+    memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
+    with view:
+        return run_fleets(fleets(due, memory), view)
+
+
+def _run_on(
+    cluster: Cluster,
+    due: Sequence[Job],
+    view: View,
+    settings: Settings,
+    root: Path,
+    runs: str,
+    say: Callable[[str], None],
+) -> tuple[dict[Job, str], bool]:
+    from mrq.benchmark import ray_engine
+
+    if not due:
+        return {}, False
+    address = runs if is_address(runs) else None
+    for job in due if address is None else ():
+        job.root.mkdir(parents=True, exist_ok=True)
+    with ray_engine.connected(cluster, settings.device, say) as share:
+        free = ray_engine.memory_for(share)
+        memory = None if free is None else int(MEMORY_SHARE * free)
+        grouped = fleets(due, memory, ray_engine.largest_fleet(share, len(due)))
+        with view:
+            return ray_engine.run_fleets(grouped, view, share, root, address)
 
 
 def chosen_tasks(suite: str, names: Sequence[str]) -> list[str]:

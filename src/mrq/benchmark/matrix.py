@@ -95,7 +95,7 @@ def state_of(job: Job) -> tuple[State, int, str]:
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
 
 
-def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:
+def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET) -> list[list[Job]]:
     """Those that may train together and fit into `memory` bytes of a GPU; without one, each trains alone.
 
     Agents that see images gain nothing by company, and baselines know none.
@@ -109,7 +109,7 @@ def fleets(due: Sequence[Job], memory: int | None) -> list[list[Job]]:
         together = list(group)
         alone = _sees_images(together[0]) or together[0].baseline is not None
         size = 1 if alone or memory is None else max(1, memory // max(map(_bytes, together)))
-        size = min(size, LARGEST_FLEET)
+        size = min(size, largest)
         made += [together[start : start + size] for start in range(0, len(together), size)]
     return made
 

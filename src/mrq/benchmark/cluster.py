@@ -1,0 +1,21 @@
+"""What is asked of a Ray cluster."""
+
+from dataclasses import dataclass
+
+from mrq.errors import MRQError
+
+
+@dataclass(frozen=True)
+class Cluster:
+    address: str | None = None
+    """Where the cluster is: auto (of this machine), HOST:PORT or ray://HOST:PORT; by default one is started here."""
+    gpus_per_fleet: float | None = None
+    """Share of a GPU that each fleet takes, 0 to 1; by default 1 where the cluster has GPUs and --device allows it."""
+    cpus_per_fleet: float = 1.0
+    """Cores that each fleet takes."""
+
+    def __post_init__(self) -> None:
+        if self.gpus_per_fleet is not None and not 0 <= self.gpus_per_fleet <= 1:
+            raise MRQError(f"--gpus-per-fleet is {self.gpus_per_fleet}; it must be between 0 and 1.")
+        if not 0 < self.cpus_per_fleet < float("inf"):
+            raise MRQError(f"--cpus-per-fleet is {self.cpus_per_fleet}; it must be above 0.")
