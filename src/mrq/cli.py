@@ -4,6 +4,7 @@ import errno
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -199,8 +200,8 @@ class Bench:
 class Report:
     """Lay runs beside the paper's results: tables with intervals, learning curves, the design study."""
 
-    folders: tyro.conf.Positional[tuple[Path, ...]] = (Path("runs"),)
-    """Where the runs are."""
+    folders: tyro.conf.Positional[tuple[str, ...]] = ("runs",)
+    """Where the runs are: folders, or addresses such as s3://bucket/runs."""
     external: tuple[Path, ...] = ()
     """Other programs' results, as CSV with the columns task, seed, step and return; a file a column."""
     html: Path | None = None
@@ -213,6 +214,7 @@ class Report:
     """Write every figure into this folder, as SVG."""
 
     def run(self) -> None:
+        from mrq.benchmark.storage import at_hand, is_address
         from mrq.report.figures import draw, write
         from mrq.report.html import html
         from mrq.report.records import collect
@@ -225,7 +227,15 @@ class Report:
                 raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
             if outputs.count(path) > 1 or (path.is_dir() and path is not self.figures):
                 raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
-        records = collect(self.folders, say, self.external)
+        with ExitStack() as stack:
+            paths = {stack.enter_context(at_hand(folder)): folder for folder in self.folders}
+
+            def tell(sentence: str) -> None:
+                for path, folder in paths.items():
+                    sentence = sentence.replace(str(path), folder) if is_address(folder) else sentence
+                say(sentence)
+
+            records = collect(paths, tell, self.external)
         if not records:
             raise MRQError("there are no evaluated runs in the folders given.")
         report = build(records)

@@ -393,6 +393,11 @@ def test_report_reads_runs_and_leaves_out_what_it_cannot(finished, tmp_path):
     )
     assert f"| 450 | {sum(returns) / 2:,.0f} [" in text
     assert (tmp_path / "report.csv").read_text() == "suite,row,column,mean,low,high,seeds\n"
+    address = f"file://{tmp_path}/runs"
+    code, out, err = mrq("report", address, "--markdown", "same.md", cwd=tmp_path)
+    assert code == 0, err
+    assert f"left out: {address}/seed-9/run.json cannot be read" in out
+    assert (tmp_path / "same.md").read_text() == text
     for arguments, words in (
         (["nowhere"], "there is no folder nowhere"),
         (["runs/seed-0/tensorboard"], "no evaluated runs"),

@@ -1,16 +1,14 @@
 """mrq bench: from what was asked for to a matrix, and from its fleets to what came of them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from mrq.baselines.kinds import kind_of
 from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.cost import MACHINES, overview
 from mrq.benchmark.local import run_fleets
 from mrq.benchmark.matrix import Job, State, fleets, jobs, state_of
-from mrq.benchmark.storage import is_address, mirror, store_at
+from mrq.benchmark.storage import at_hand, is_address
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.benchmark.view import View
 from mrq.environments.tasks import paper_tasks
@@ -51,7 +49,10 @@ def bench(
     names = [name for a in algorithms for name in (own if a == MRQ else [kind_of(a).name])]
     if cluster is not None:
         _refuse_without_ray()
-    with _place(runs, cluster) as root:
+    elif is_address(runs):
+        raise MRQError(f"{runs} is an address, to which --engine ray alone sends runs; give --runs a folder.")
+    with at_hand(runs) as place:
+        root = place if cluster is None else place.absolute()  # workers are elsewhere
         matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)
         states = {job: state_of(job) for job in matrix}
         failed = {
@@ -88,19 +89,6 @@ def _refuse_without_ray() -> None:
         import ray  # noqa: F401
     except ImportError:
         raise MRQError("--engine ray needs Ray; run: pip install 'mrq-rl[ray]'") from None
-
-
-@contextmanager
-def _place(runs: str, cluster: Cluster | None) -> Iterator[Path]:
-    """Where the matrix sees the runs: in place, or what it needs to know of those at an address."""
-    if not is_address(runs):
-        yield Path(runs) if cluster is None else Path(runs).absolute()
-        return
-    if cluster is None:
-        raise MRQError(f"{runs} is an address, to which --engine ray alone sends runs; give --runs a folder.")
-    with TemporaryDirectory(prefix="mrq-") as folder:
-        mirror(store_at(runs), Path(folder))
-        yield Path(folder)
 
 
 def _run_here(due: Sequence[Job], view: View, settings: Settings) -> tuple[dict[Job, str], bool]:

@@ -59,8 +59,19 @@ def store_at(address: str) -> Store:
     return Store(address, files, root)
 
 
+@contextmanager
+def at_hand(runs: str) -> Iterator[Path]:
+    """Where a matrix or a report sees the runs: in place, or what it needs to know of those at an address."""
+    if not is_address(runs):
+        yield Path(runs)
+        return
+    with TemporaryDirectory(prefix="mrq-") as folder:
+        mirror(store_at(runs), Path(folder))
+        yield Path(folder)
+
+
 def mirror(store: Store, folder: Path) -> None:
-    """What a matrix needs to know of the runs: their tables, and which checkpoints they have, as empty folders."""
+    """The tables of all runs, and which checkpoints they have, as empty folders."""
     try:
         files = store.listed()
     except Exception as error:  # each file system has its own
