@@ -48,3 +48,22 @@ def test_a_run_from_before_a_hyperparameter_existed_goes_on(settings, tmp_path):
     assert RunFolder(run.path).settings == replace(settings).completed(["Pendulum-v1"])
     resume([run.path], 65, quiet)
     assert RunFolder(run.path).step == 65
+
+
+def test_a_run_in_training_is_trained_by_no_other_process(settings, tmp_path):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    training = RunFolder(run.path)
+    training.lock()
+    with pytest.raises(MRQError, match=r"another process is training the run in .*seed-0; wait for it, or stop it"):
+        resume([run.path], 65, quiet)
+    training.close()
+    resume([run.path], 65, quiet)
+    assert RunFolder(run.path).step == 65
+
+
+def test_a_run_that_cannot_be_locked_says_so(settings, tmp_path):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    (run.path / "lock").unlink()
+    (run.path / "lock").mkdir()
+    with pytest.raises(MRQError, match=r"the run in .*seed-0 cannot be locked: Is a directory\."):
+        resume([run.path], 65, quiet)

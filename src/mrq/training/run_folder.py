@@ -5,6 +5,7 @@ evaluations.csv      one row an evaluation
 learning_curve.png   the same, as a picture
 tensorboard/         losses, values, reward scale, speed, training returns
 checkpoints/         the latest complete state
+lock                 empty; held by the process that trains the run
 """
 
 import csv
@@ -106,12 +107,17 @@ class RunFolder:
         aside.replace(self.path / "run.json")
 
     def lock(self) -> None:
-        """Keeps a second process from training the same run; released when this one ends."""
-        self._lock = os.open(self.path, os.O_RDONLY)
+        """Keeps a second process from training the same run; released when this one ends.
+
+        Of a file rather than of the folder, so that other machines see it on a disk that they share by NFS.
+        """
         try:
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise MRQError(f"another process is training the run in {self.path}; wait for it, or stop it.") from None
+        except OSError as error:
+            raise MRQError(f"the run in {self.path} cannot be locked: {error.strerror}.") from None
 
     def rewind(self, step: int) -> None:
         """Forgets the evaluations after `step`, which a resumed run will come to again."""
