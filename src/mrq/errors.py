@@ -7,4 +7,4 @@ class MRQError(Exception):
 
 def one_line(error: BaseException) -> str:
     """What another's error says, to be part of a sentence."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")

@@ -68,7 +68,7 @@ def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, cluster):
     out, err = process.communicate(timeout=600)
     assert process.returncode == 0, out + err
     assert "runs: 12, of which 12 to do" in out
-    assert f"all of them are finished; fetch them from file://{store} for mrq report" in out
+    assert f"all of them are finished; see: mrq report file://{store}" in out
     # The dead machine's run was gone on with by another, and not from the beginning.
     assert len(list(run.glob("tensorboard/*"))) == 2
     assert json.loads((run / "run.json").read_text())["created"] == created

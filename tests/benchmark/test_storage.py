@@ -1,8 +1,10 @@
 """Runs at an address: nothing is lost, wherever a worker is cut off."""
 
 import csv
+import errno
 import uuid
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -93,37 +95,66 @@ def test_what_is_sent_is_what_is_fetched_and_what_a_matrix_sees(store, job, tmp_
     assert state_of(seen) == (State.FINISHED, 300, "")
 
 
-def test_a_worker_may_be_cut_off_anywhere(store, job, tmp_path):
-    steps, cut_off = [], True
+@pytest.mark.parametrize("begun", [True, False])  # by a worker before
+def test_a_worker_may_be_cut_off_anywhere(begun, store, job, tmp_path):
+    places, cut_off = [], True
     while cut_off:
-        changes = len(steps)  # that the second worker comes to
+        changes = len(places)  # that the worker comes to
         there, folder = store_at(f"{store.address}/{changes}"), tmp_path / str(changes)
-        first = replace(job, root=folder / "first")
-        with at_address(there.address, [RUN], first.root, "first"):
+        if begun:
+            first = replace(job, root=folder / "first")
+            outbox = Outbox(there, RUN, first.path, "first")
             run = begin(first)
             come_to(run, 0)
             run.close()
+            outbox.send()
         frail = there._replace(files=Frail(there.files))
-        second = Outbox(frail, RUN, folder / "second", "second")
-        run = RunFolder(folder / "second")
+        worker = replace(job, root=folder / "worker")
+        outbox = Outbox(frail, RUN, worker.path, "worker")
+        run = RunFolder(worker.path) if begun else begin(worker)
         come_to(run, 100)
         run.close()
         frail.files.left = changes
         cut_off = False
         try:
-            second.send()
+            outbox.send()
         except CutOff:
             cut_off = True
-        fetched = fetch(there, RUN, folder / "third")
-        step = step_of(folder / "third" / "checkpoints" / fetched)
-        assert (folder / "third" / "checkpoints" / fetched / "state").read_text() == f"learned by {step}"
-        assert [earlier for earlier in steps_in(folder / "third") if earlier <= step] == [0, 100][: 1 + step // 100]
+        next_one = folder / "next"
+        fetched = fetch(there, RUN, next_one)
+        if fetched is not None:
+            step = step_of(next_one / "checkpoints" / fetched)
+            assert (next_one / "checkpoints" / fetched / "state").read_text() == f"learned by {step}"
+            evaluated = [0, 100] if begun else [100]
+            assert [at for at in steps_in(next_one) if at <= step] == [at for at in evaluated if at <= step]
         mirror(there, folder / "driver")
-        assert state_of(replace(job, root=folder / "driver")) == (State.UNFINISHED, step, "")
-        steps.append(step)
+        state, step, why = state_of(replace(job, root=folder / "driver"))
+        assert (state.due, why) == (True, "")  # whatever there is can be gone on with
+        assert step == (0 if fetched is None else step_of(Path(fetched)))
+        places.append((fetched, state))
+    steps = [-1 if fetched is None else step_of(Path(fetched)) for fetched, _ in places]
     assert steps == sorted(steps)
-    assert steps.count(0) > 8  # files before the checkpoint, and its own
-    assert steps.count(100) > 1  # the older one, which is removed last
+    assert steps.count(0 if begun else -1) > 8  # files before the checkpoint, and its own
+    assert steps[-1] == 100
+    assert begun or {state for _, state in places} == {State.TO_DO, State.UNFINISHED}
+    assert not begun or steps.count(100) > 1  # the older one, which is removed last
+
+
+def test_a_checkpoint_may_have_folders(store, job, tmp_path):
+    def fill(folder):
+        (folder / "replay" / "deep").mkdir(parents=True)
+        (folder / "replay" / "deep" / "sent").write_text("of the checkpoint")
+
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+    write_folder(run.checkpoints, 200, fill)
+    run.close()
+    outbox.send()
+    assert fetch(store, RUN, tmp_path / "other") == "000001-step-200"
+    other = RunFolder(tmp_path / "other")
+    assert (other.checkpoint / "replay" / "deep" / "sent").read_text() == "of the checkpoint"
+    mirror(store, tmp_path / "driver")
+    assert RunFolder(tmp_path / "driver" / RUN).step == 200
 
 
 def test_a_run_without_a_checkpoint_begins_anew(store, job, tmp_path):
@@ -163,6 +194,22 @@ def test_what_was_trained_last_is_sent_when_all_is_over(store, job, tmp_path):
         run.close()
     assert fetch(store, RUN, tmp_path / "other") == "000002-step-100"
     assert steps_in(tmp_path / "other") == [0, 100]
+
+
+def test_a_full_temporary_folder_is_not_the_address_s_fault(store, job, tmp_path, monkeypatch):
+    run = begin(job)
+    come_to(run, 0)
+    run.close()
+    Outbox(store, RUN, job.path, "one").send()
+
+    def no_room(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for method in ("get", "get_file"):
+        monkeypatch.setattr(store.files, method, no_room)
+    for read in (lambda: mirror(store, tmp_path / "driver"), lambda: fetch(store, RUN, tmp_path / "other")):
+        with pytest.raises(MRQError, match=r"the temporary folder /.* is full; make room, or name another in TMPDIR\."):
+            read()
 
 
 def test_addresses():

@@ -121,6 +121,22 @@ def test_the_same_run_twice_counts_once_and_further_counts(tmp_path, small):
     assert f"{tmp_path / 'c'}: the same algorithm, task and seed as {tmp_path / 'b'}" in said[1]
 
 
+def test_what_a_checkpoint_holds_is_no_run(tmp_path, small):
+    """As at an address, and in a copy fetched from there."""
+    said = []
+    run = create_run_folder(
+        tmp_path / "seed-0", "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
+    )
+    run.record_evaluation(0, Evaluation([-1.0], [5]), 0.0)
+    run.close()
+    for name in ("run.json", "evaluations.csv"):
+        copy = run.checkpoints / "000001-step-0" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((run.path / name).read_bytes())
+    (record,) = collect([tmp_path], said.append)
+    assert (record.source, said) == (run.path, [])
+
+
 def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
     said = []
     for place in ("whole", "empty", "folder", "text", "no document"):

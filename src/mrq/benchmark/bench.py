@@ -80,8 +80,7 @@ def bench(
         raise SystemExit(INTERRUPTED)
     if failed:
         raise MRQError(f"{len(failed)} of {len(matrix)} runs did not finish, for the reasons above.")
-    see = f"fetch them from {runs} for mrq report" if is_address(runs) else f"see: mrq report {runs}"
-    say(f"all of them are finished; {see}")
+    say(f"all of them are finished; see: mrq report {runs}")
 
 
 def _refuse_without_ray() -> None:

@@ -78,8 +78,7 @@ def connected(cluster: Cluster, device: str, say: Callable[[str], None]) -> Iter
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except Exception as error:
-        reason = one_line(error).rstrip(".")
-        raise MRQError(f"there is no Ray cluster at {address} that can be used: {reason}.") from None
+        raise MRQError(f"there is no Ray cluster at {address} that can be used: {one_line(error)}.") from None
     try:
         gpus = cluster.gpus_per_fleet
         if gpus is None:

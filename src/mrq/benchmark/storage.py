@@ -7,6 +7,7 @@ checkpoint has every evaluation before it, wherever the worker before was cut of
 has the run: one that finds another's name there sends nothing more.
 """
 
+import errno
 import os
 import shutil
 import threading
@@ -14,7 +15,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from socket import gethostname
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple
 
 import fsspec
@@ -55,7 +57,7 @@ def store_at(address: str) -> Store:
     try:
         files, root = fsspec.url_to_fs(address)
     except (ImportError, ValueError) as error:
-        raise MRQError(f"{address} cannot be used: {_reason(error)}.") from None
+        raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
     return Store(address, files, root)
 
 
@@ -72,34 +74,45 @@ def at_hand(runs: str) -> Iterator[Path]:
 
 def mirror(store: Store, folder: Path) -> None:
     """The tables of all runs, and which checkpoints they have, as empty folders."""
-    try:
-        files = store.listed()
-    except Exception as error:  # each file system has its own
-        raise MRQError(f"{store.address} cannot be read: {_reason(error)}.") from None
-    wanted = [path for path in files if path.endswith(TABLES) and f"/{CHECKPOINTS}/" not in path]
-    for path in wanted:
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    if wanted:
-        store.files.get([store.place(path) for path in wanted], [str(folder / path) for path in wanted])
-    for path in files:
-        if path.endswith(f"/{SENT}"):
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    with _reading(store):
+        wanted = []
+        for path in store.listed():
+            *parents, name = path.split("/")
+            table = name in TABLES and CHECKPOINTS not in parents
+            if table or (name == SENT and parents[-2:-1] == [CHECKPOINTS]):
+                folder.joinpath(*parents).mkdir(parents=True, exist_ok=True)
+            if table:
+                wanted.append(path)
+        if wanted:
+            store.files.get([store.place(path) for path in wanted], [str(folder / path) for path in wanted])
 
 
 def fetch(store: Store, run: str, folder: Path) -> str | None:
     """The run at its last complete checkpoint, whose name is returned; nothing of one that has none."""
-    files = store.listed(run, CHECKPOINTS)
-    complete = sorted(path.partition("/")[0] for path in files if path.endswith(f"/{SENT}"))
-    if not complete:
-        return None
-    checkpoint = folder / CHECKPOINTS / complete[-1]
-    checkpoint.mkdir(parents=True)
-    for path in files:
-        last, _, name = path.partition("/")
-        if last == complete[-1] and name != SENT:
-            to = (folder if name in TABLES else checkpoint) / name
-            store.files.get_file(store.place(run, CHECKPOINTS, path), str(to))
-    return complete[-1]
+    with _reading(store):
+        files = [path.partition("/")[::2] for path in store.listed(run, CHECKPOINTS)]
+        complete = sorted(checkpoint for checkpoint, name in files if name == SENT)
+        if not complete:
+            return None
+        for checkpoint, name in files:
+            if checkpoint == complete[-1] and name != SENT:
+                to = folder / name if name in TABLES else folder / CHECKPOINTS / checkpoint / name
+                to.parent.mkdir(parents=True, exist_ok=True)
+                store.files.get_file(store.place(run, CHECKPOINTS, checkpoint, name), str(to))
+        return complete[-1]
+
+
+@contextmanager
+def _reading(store: Store) -> Iterator[None]:
+    """Says what goes wrong meanwhile: with the address, or with the temporary folder that has no room for it."""
+    try:
+        yield
+    except Exception as error:  # each file system has its own
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise MRQError(
+                f"the temporary folder {gettempdir()} of {gethostname()} is full; make room, or name another in TMPDIR."
+            ) from None
+        raise MRQError(f"{store.address} cannot be read: {one_line(error)}.") from None
 
 
 class Outbox:
@@ -119,7 +132,8 @@ class Outbox:
             return
         with TemporaryDirectory(prefix=".sending-", dir=self._folder.parent) as aside:
             checkpoint = _held(self._folder, self._checkpoint, Path(aside))  # before the tables, which may be newer
-            for path in (*self._folder.glob("*.*"), *self._folder.glob("tensorboard/*")):
+            # Without run.json there is no run, so that it goes first.
+            for path in (self._folder / "run.json", *self._folder.glob("*.*"), *self._folder.glob("tensorboard/*")):
                 if not path.name.endswith(UNSENT):
                     self._send_file(path)
             if checkpoint is not None:
@@ -141,8 +155,12 @@ class Outbox:
         self._refuse_if_taken_over()
         files, place = self._store.files, self._store.place(self._run, CHECKPOINTS, checkpoint.name)
         files.makedirs(place, exist_ok=True)
-        for path in sorted(checkpoint.iterdir()):
-            files.put_file(str(path), f"{place}/{path.name}")
+        for path in sorted(checkpoint.rglob("*")):
+            to = f"{place}/{path.relative_to(checkpoint).as_posix()}"
+            if path.is_dir():
+                files.makedirs(to, exist_ok=True)
+            else:
+                files.put_file(str(path), to)
         self._refuse_if_taken_over()  # it may have taken a while
         files.pipe_file(f"{place}/{SENT}", b"")
         self._checkpoint = checkpoint.name
@@ -186,7 +204,7 @@ def at_address(address: str, runs: Sequence[str], scratch: Path, owner: str) -> 
     try:
         sending = Sending([Outbox(store, run, scratch / run, owner) for run in runs])
     except Exception as error:
-        raise MRQError(f"{address} cannot be used: {_reason(error)}.") from None
+        raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
     thread = threading.Thread(target=sending.keep_sending, daemon=True)
     thread.start()
     try:
@@ -199,11 +217,7 @@ def at_address(address: str, runs: Sequence[str], scratch: Path, owner: str) -> 
         except MRQError:
             raise
         except Exception as error:
-            raise MRQError(f"what was trained could not be sent to {address}: {_reason(error)}.") from None
-
-
-def _reason(error: Exception) -> str:
-    return one_line(error).rstrip(".")
+            raise MRQError(f"what was trained could not be sent to {address}: {one_line(error)}.") from None
 
 
 def _held(run: Path, sent: str | None, aside: Path) -> Path | None:

@@ -43,7 +43,7 @@ def make_environment(task: str, **options: Any) -> Environment:
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(_missing_package(task, error)) from error
         except Exception as error:
-            raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}") from error
+            raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}.") from error
     if not isinstance(environment, gym.Env):
         raise MRQError(f"{task!r} gave {type(environment).__name__} where a gymnasium.Env was expected.")
     return environment
@@ -115,4 +115,4 @@ def _missing_package(task: str, error: Exception) -> str:
     for module, extra in EXTRAS.items():
         if module in text.lower():
             return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"
-    return f"{task} needs a package that is not installed: {text}"
+    return f"{task} needs a package that is not installed: {text}."

@@ -55,7 +55,8 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
         if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
         for folder in sorted({file.parent for name in FILES for file in path.rglob(name)}):
-            if folder.resolve() in seen:
+            # A checkpoint at an address has a copy of its run's files.
+            if folder.resolve() in seen or "checkpoints" in folder.relative_to(path).parts:
                 continue
             seen.add(folder.resolve())
             try:
