@@ -2,6 +2,11 @@
 
 import csv
 import errno
+import os
+import re
+import shutil
+import tempfile
+import threading
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mrq import MRQError
+from mrq.benchmark import storage
 from mrq.benchmark.matrix import State, jobs, state_of
 from mrq.benchmark.storage import Outbox, TakenOver, at_address, fetch, is_address, mirror, store_at
 from mrq.benchmark.variants import DEFAULT
@@ -17,7 +23,7 @@ from mrq.training.evaluation import Evaluation
 from mrq.training.run_folder import RunFolder, create_run_folder
 from mrq.training.settings import Settings
 
-RUN = "gym/Hopper-v4/seed-0"
+RUN, OTHER = "gym/Hopper-v4/seed-0", "gym/Hopper-v4/seed-1"
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -30,6 +36,12 @@ def store(request, tmp_path):
 def job(tmp_path, small):
     settings = Settings(steps=300, evaluate_every=100, hyperparameters=small)
     return jobs(["gym/Hopper-v4"], [DEFAULT], [0], settings, tmp_path / "worker")[0]
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
 
 class CutOff(Exception):
@@ -183,17 +195,149 @@ def test_only_one_worker_sends_a_run(store, job, tmp_path):
 
 
 def test_what_was_trained_last_is_sent_when_all_is_over(store, job, tmp_path):
-    with at_address(store.address, [RUN], job.root, "one"):
-        run = begin(job)
+    with at_address(store.address, [RUN], "one") as (folder, _):
+        run = begin(replace(job, root=folder))
         come_to(run, 0)
         run.close()
-    with at_address(store.address, [RUN], tmp_path / "next", "two"):
-        run = RunFolder(tmp_path / "next" / RUN)
+    with at_address(store.address, [RUN], "two") as (folder, lost):
+        run = RunFolder(folder / RUN)
         assert steps_in(run.path) == [0]
         come_to(run, 100)
         run.close()
+    assert (lost, folder.exists()) == ({}, False)
     assert fetch(store, RUN, tmp_path / "other") == "000002-step-100"
     assert steps_in(tmp_path / "other") == [0, 100]
+
+
+def two_in_training(job, folder):
+    """The runs of a fleet, each at a checkpoint."""
+    made = []
+    for seed in (0, 1):
+        run = begin(replace(job, root=folder, agent=job.agent._replace(seed=seed)))
+        come_to(run, 0)
+        made.append(run)
+    return made
+
+
+def test_a_run_that_is_taken_over_does_not_keep_the_others_from_being_sent(store, job, tmp_path):
+    with at_address(store.address, [RUN, OTHER], "one") as (folder, lost):
+        Outbox(store, RUN, tmp_path / "second", "second")
+        for run in two_in_training(job, folder):
+            run.close()
+    assert list(lost) == [RUN]
+    assert lost[RUN] == f"another worker has taken over the run in {store.address}/{RUN}."
+    assert not folder.exists()
+    assert fetch(store, RUN, tmp_path / "third") is None
+    assert fetch(store, OTHER, tmp_path / "other") == "000001-step-0"
+
+
+def test_what_cannot_be_sent_is_tried_again_and_then_kept(store, job, tmp_path, monkeypatch, failing):
+    """One of two; the other is sent."""
+    monkeypatch.setattr(storage, "SENDING", 0.01)
+    monkeypatch.setattr(storage, "SENDING_LAST", 0.2)
+    with at_address(store.address, [RUN, OTHER], "one") as (folder, lost):
+        failing.add(RUN)
+        for run in two_in_training(job, folder):
+            run.close()
+    assert list(lost) == [RUN]
+    sentence = (
+        rf"what was trained last could not be sent to {store.address}: CutOff: of {RUN}; it is kept on .* in (.*)\."
+    )
+    kept = Path(re.fullmatch(sentence, lost[RUN])[1])
+    assert (RunFolder(kept).step, steps_in(kept)) == (0, [0])
+    assert fetch(store, OTHER, tmp_path / "other") == "000001-step-0"
+    failing.clear()
+    monkeypatch.setattr(storage, "SENDING_LAST", 60.0)
+    with at_address(store.address, [RUN], "two") as (folder, lost):
+        run = begin(replace(job, root=folder))
+        come_to(run, 100)
+        run.close()
+        failing.add(RUN)
+        threading.Timer(0.2, failing.clear).start()  # it answers again
+    assert (lost, folder.exists()) == ({}, False)
+    assert fetch(store, RUN, tmp_path / "third") == "000001-step-100"
+    assert kept.exists()  # no worker removes it
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Runs that cannot be sent while they are in this set."""
+    runs, send = set(), Outbox.send
+
+    def may_fail(outbox):
+        if outbox._run in runs:
+            raise CutOff(f"of {outbox._run}")
+        send(outbox)
+
+    monkeypatch.setattr(Outbox, "send", may_fail)
+    return runs
+
+
+def checkpoint_replaced_after(monkeypatch, run, files):
+    """Once so many files of a checkpoint are held, the next one is there, and removes it."""
+    link, left = os.link, [files]
+
+    def replaced(*arguments):
+        if left[0] == 0:
+            write_folder(run.checkpoints, 200, lambda folder: (folder / "state").write_text("learned by 200"))
+        left[0] -= 1
+        link(*arguments)
+
+    monkeypatch.setattr(os, "link", replaced)
+
+
+@pytest.mark.parametrize("files", [0, 1])
+def test_a_checkpoint_that_is_removed_while_it_is_sent(files, store, job, tmp_path, monkeypatch):
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+
+    def fill(folder):
+        for name in "ab":
+            (folder / name).write_text(name)
+
+    write_folder(run.checkpoints, 100, fill)
+    run.close()
+    checkpoint_replaced_after(monkeypatch, run, files)
+    outbox.send()
+    assert fetch(store, RUN, tmp_path / "other") == "000002-step-200"
+    assert [path.name for path in RunFolder(tmp_path / "other").checkpoint.iterdir()] == ["state"]
+
+
+def test_a_checkpoint_just_before_its_removal_is_not_taken_for_whole(store, job, tmp_path, monkeypatch):
+    """It was listed after some of it was removed."""
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+    come_to(run, 100)
+    run.close()
+    copytree = shutil.copytree
+
+    def too_late(source, *arguments, **named):
+        if source.name == "000001-step-100":
+            (source / "state").unlink()
+            (run.checkpoints / "000002-step-200").mkdir()
+            (run.checkpoints / "000002-step-200" / "state").write_text("learned by 200")
+        return copytree(source, *arguments, **named)
+
+    monkeypatch.setattr(shutil, "copytree", too_late)
+    outbox.send()
+    assert fetch(store, RUN, tmp_path / "other") == "000002-step-200"
+
+
+def test_a_disk_without_links(store, job, tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+    come_to(run, 100)
+    run.close()
+    outbox.send()
+    assert fetch(store, RUN, tmp_path / "other") == "000001-step-100"
+    monkeypatch.setattr(shutil, "copyfile", refused)
+    come_to(run, 200)
+    with pytest.raises(OSError, match="Operation not permitted"):  # rather than trying for ever
+        outbox.send()
 
 
 def test_a_full_temporary_folder_is_not_the_address_s_fault(store, job, tmp_path, monkeypatch):

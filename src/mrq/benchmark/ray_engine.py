@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import ray
@@ -24,7 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.fleet import LOOKING_UP, train_apart
 from mrq.benchmark.matrix import LARGEST_FLEET, Job
-from mrq.benchmark.storage import at_address
+from mrq.benchmark.storage import at_address, named_as_at
 from mrq.benchmark.view import View
 from mrq.errors import MRQError, one_line
 from mrq.replay.memory import available_memory
@@ -208,15 +207,13 @@ def _work(
             _wait_for_locks(fleet)
             failed = train_apart(fleet, messages.append, told_to_stop)
             return [failed.get(job) for job in fleet]
-        with TemporaryDirectory(prefix="mrq-") as folder:
-            scratch = Path(folder)
-            local = [replace(job, root=scratch / job.root.relative_to(root)) for job in fleet]
-            runs = [job.path.relative_to(scratch).as_posix() for job in local]
-            owner = f"{socket.gethostname()} {ray.get_runtime_context().get_node_id()}"
-            with at_address(address, runs, scratch, owner) as sending:
-                failed = train_apart(local, messages.append, lambda: told_to_stop() or sending.taken_over)
-            reasons = [failed.get(job) for job in local]
-            return [why and why.replace(folder, address.rstrip("/")) for why in reasons]
+        runs = [job.path.relative_to(root).as_posix() for job in fleet]
+        owner = f"{socket.gethostname()} {ray.get_runtime_context().get_node_id()}"
+        with at_address(address, runs, owner) as (folder, lost):
+            local = [replace(job, root=folder / job.root.relative_to(root)) for job in fleet]
+            failed = train_apart(local, messages.append, lambda: told_to_stop() or len(lost) == len(runs))
+        told = [named_as_at(address, folder, failed.get(job, "")) for job in local]
+        return [lost.get(run) or why or None for run, why in zip(runs, told, strict=True)]
     except MRQError as error:
         return [str(error)] * len(fleet)
     finally:

@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,11 +22,14 @@ from typing import Any, NamedTuple
 
 import fsspec
 
+from mrq.benchmark.scratch import keep, scratch_folder
 from mrq.errors import MRQError, one_line
 from mrq.training.checkpoint import latest_checkpoint
 
 SENDING = 2.0  # seconds between two looks at what has changed
+SENDING_LAST = 300.0  # seconds for which what was trained last is tried to be sent
 CHECKPOINTS, SENT, OWNER = "checkpoints", "sent", "owner"
+TENSORBOARD = "tensorboard"
 TABLES = ("run.json", "evaluations.csv")  # what a run has been asked for, and what came of it
 UNSENT = ".unfinished"  # how files end that are being written
 
@@ -58,7 +62,12 @@ def store_at(address: str) -> Store:
         files, root = fsspec.url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
-    return Store(address, files, root)
+    return Store(address.rstrip("/"), files, root)
+
+
+def named_as_at(runs: str, folder: Path, sentence: str) -> str:
+    """A sentence about runs at an address, which names the folder where they are at hand."""
+    return sentence.replace(str(folder), runs.rstrip("/")) if is_address(runs) else sentence
 
 
 @contextmanager
@@ -122,7 +131,7 @@ class Outbox:
         self._store, self._run, self._folder = store, run, folder
         self._sent: dict[Path, tuple[int, int]] = {}  # when a file was changed that was sent, and its size
         self._owner = f"{owner} {uuid.uuid4().hex}".encode()
-        store.files.makedirs(store.place(run), exist_ok=True)
+        store.files.makedirs(store.place(run, TENSORBOARD), exist_ok=True)
         store.files.pipe_file(store.place(run, OWNER), self._owner)
         self._checkpoint = fetch(store, run, folder)
 
@@ -130,10 +139,11 @@ class Outbox:
         """What has changed; refuses where another worker has taken the run over."""
         if not self._folder.exists():
             return
+        self._refuse_if_taken_over()
         with TemporaryDirectory(prefix=".sending-", dir=self._folder.parent) as aside:
             checkpoint = _held(self._folder, self._checkpoint, Path(aside))  # before the tables, which may be newer
             # Without run.json there is no run, so that it goes first.
-            for path in (self._folder / "run.json", *self._folder.glob("*.*"), *self._folder.glob("tensorboard/*")):
+            for path in (self._folder / "run.json", *self._folder.glob("*.*"), *self._folder.glob(f"{TENSORBOARD}/*")):
                 if not path.name.endswith(UNSENT):
                     self._send_file(path)
             if checkpoint is not None:
@@ -144,15 +154,12 @@ class Outbox:
         now = status.st_mtime_ns, status.st_size
         if self._sent.get(path) == now:
             return
-        self._refuse_if_taken_over()
         place = self._store.place(self._run, *path.relative_to(self._folder).parts)
-        self._store.files.makedirs(place.rpartition("/")[0], exist_ok=True)
         self._store.files.put_file(str(path), place + UNSENT)
         self._store.files.mv(place + UNSENT, place)  # whole, or as it was before
         self._sent[path] = now
 
     def _send_checkpoint(self, checkpoint: Path) -> None:
-        self._refuse_if_taken_over()
         files, place = self._store.files, self._store.place(self._run, CHECKPOINTS, checkpoint.name)
         files.makedirs(place, exist_ok=True)
         for path in sorted(checkpoint.rglob("*")):
@@ -172,52 +179,62 @@ class Outbox:
             raise TakenOver(f"another worker has taken over the run in {self._store.address}/{self._run}.")
 
 
-class Sending:
-    """Runs that are sent while they train; `taken_over` once another worker has one of them."""
+class Sending(NamedTuple):
+    """Runs in training whose address gets what changes."""
 
-    def __init__(self, outboxes: Sequence[Outbox]) -> None:
-        self.taken_over = False
-        self._outboxes, self._over = outboxes, threading.Event()
-
-    def send(self) -> None:
-        for outbox in self._outboxes:
-            outbox.send()
-
-    def keep_sending(self) -> None:
-        while not self._over.wait(SENDING):
-            try:
-                self.send()
-            except TakenOver:
-                self.taken_over = True
-                return
-            except Exception:  # of the network, say; what counts is the last time
-                continue
-
-    def stop(self) -> None:
-        self._over.set()
+    folder: Path  # under which they lie here
+    lost: dict[str, str]  # why the address does not get what was trained last, by run
 
 
 @contextmanager
-def at_address(address: str, runs: Sequence[str], scratch: Path, owner: str) -> Iterator[Sending]:
-    """The runs under `scratch`, as far as they have come, and sent back from there until all is over."""
+def at_address(address: str, runs: Sequence[str], owner: str) -> Iterator[Sending]:
+    """The runs in a temporary folder, as far as they have come, and sent back from there until all is over.
+
+    What cannot be sent in the end is kept where it is.
+    """
     store = store_at(address)
-    try:
-        sending = Sending([Outbox(store, run, scratch / run, owner) for run in runs])
-    except Exception as error:
-        raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
-    thread = threading.Thread(target=sending.keep_sending, daemon=True)
-    thread.start()
-    try:
-        yield sending
-    finally:
-        sending.stop()
-        thread.join()
+    over, lost = threading.Event(), dict[str, str]()
+    with scratch_folder() as scratch:
         try:
-            sending.send()
+            outboxes = {run: Outbox(store, run, scratch / run, owner) for run in runs}
         except MRQError:
             raise
         except Exception as error:
-            raise MRQError(f"what was trained could not be sent to {address}: {one_line(error)}.") from None
+            raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
+
+        def send() -> dict[str, str]:
+            """Each by itself; what went wrong, by run."""
+            failed = {}
+            for run in [run for run in runs if run not in lost]:
+                try:
+                    outboxes[run].send()
+                except TakenOver as error:
+                    lost[run] = str(error)
+                except Exception as error:  # of the network, say
+                    failed[run] = one_line(error)
+            return failed
+
+        def keep_sending() -> None:
+            while not over.wait(SENDING):
+                send()
+
+        thread = threading.Thread(target=keep_sending, daemon=True)
+        thread.start()
+        try:
+            yield Sending(scratch, lost)
+        finally:
+            over.set()
+            thread.join()
+            until = time.monotonic() + SENDING_LAST
+            while (failed := send()) and time.monotonic() < until:
+                time.sleep(SENDING)
+            if failed:
+                kept = keep(scratch)
+            for run, why in failed.items():
+                lost[run] = (
+                    f"what was trained last could not be sent to {address}: {why}; "
+                    f"it is kept on {gethostname()} in {kept / run}."
+                )
 
 
 def _held(run: Path, sent: str | None, aside: Path) -> Path | None:
@@ -228,11 +245,20 @@ def _held(run: Path, sent: str | None, aside: Path) -> Path | None:
             return None
         held = aside / latest.name
         try:
-            shutil.copytree(latest, held, copy_function=os.link)
-        except (FileNotFoundError, shutil.Error):  # there is a newer one
-            shutil.rmtree(held, ignore_errors=True)
-            continue
-        for name in TABLES:
-            with suppress(FileNotFoundError):
-                shutil.copy(run / name, held / name)
-        return held
+            shutil.copytree(latest, held, copy_function=_link)
+        except OSError:
+            if latest_checkpoint(run / CHECKPOINTS) == latest:
+                raise
+        if latest_checkpoint(run / CHECKPOINTS) == latest:  # only then is it whole: the next one removes it
+            for name in TABLES:
+                with suppress(FileNotFoundError):
+                    shutil.copy(run / name, held / name)
+            return held
+        shutil.rmtree(held, ignore_errors=True)
+
+
+def _link(file: str, to: str) -> None:
+    try:
+        os.link(file, to)
+    except OSError:  # not every disk has links
+        shutil.copyfile(file, to)
