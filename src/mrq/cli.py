@@ -214,7 +214,7 @@ class Report:
     """Write every figure into this folder, as SVG."""
 
     def run(self) -> None:
-        from mrq.benchmark.storage import at_hand, is_address
+        from mrq.benchmark.storage import at_hand, named_as_at
         from mrq.report.figures import draw, write
         from mrq.report.html import html
         from mrq.report.records import collect
@@ -232,7 +232,7 @@ class Report:
 
             def tell(sentence: str) -> None:
                 for path, folder in paths.items():
-                    sentence = sentence.replace(str(path), folder) if is_address(folder) else sentence
+                    sentence = named_as_at(folder, path, sentence)
                 say(sentence)
 
             records = collect(paths, tell, self.external)

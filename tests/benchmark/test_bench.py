@@ -36,7 +36,8 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
 def test_a_run_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     broken = tmp_path / "runs" / "gym" / "Hopper-v4" / "seed-0"
     broken.mkdir(parents=True)
-    code, out, err = mrq("bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, "--steps", 210, *SHORT, cwd=tmp_path)
+    command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, "--steps", 210, *SHORT, "--runs", "runs/"]
+    code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 1
     assert "gym/Hopper-v4 (seed 0): there is no run in runs/gym/Hopper-v4/seed-0: it has no run.json." in out
     assert "1 of 2 runs did not finish" in err

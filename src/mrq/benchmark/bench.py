@@ -8,7 +8,7 @@ from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.cost import MACHINES, overview
 from mrq.benchmark.local import run_fleets
 from mrq.benchmark.matrix import Job, State, fleets, jobs, state_of
-from mrq.benchmark.storage import at_hand, is_address
+from mrq.benchmark.storage import at_hand, is_address, named_as_at
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.benchmark.view import View
 from mrq.environments.tasks import paper_tasks
@@ -55,9 +55,8 @@ def bench(
         root = place if cluster is None else place.absolute()  # workers are elsewhere
         matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)
         states = {job: state_of(job) for job in matrix}
-        failed = {
-            job: why.replace(str(root), runs) for job, (state, _, why) in states.items() if state is State.UNUSABLE
-        }
+        unusable = [(job, why) for job, (state, _, why) in states.items() if state is State.UNUSABLE]
+        failed = {job: named_as_at(runs, root, why) for job, why in unusable}
         if dry_run:
             device = "cuda" if settings.device.startswith("cuda") else chosen_device(settings.device).type
             show(overview({job: (state, step) for job, (state, step, _) in states.items()}, device))
