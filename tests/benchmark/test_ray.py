@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from mrq import MRQError
 from mrq.benchmark.fleet import train
 from mrq.benchmark.matrix import Job
 from mrq.benchmark.variants import DEFAULT
@@ -108,6 +109,22 @@ def test_interrupted_on_a_shared_disk_it_saves_and_goes_on(tmp_path):
     for run in runs:
         assert [int(row["step"]) for row in rows(run)] == [0, 250, 500]
         assert_same(run, trained_here(RunFolder(run), tmp_path / "here"))
+
+
+def test_a_disk_that_is_not_shared_is_refused(tmp_path):
+    """Though every machine has a folder of that name."""
+    from mrq.benchmark.ray_engine import _marked, _refuse_other_disk
+
+    ours, theirs = tmp_path / "ours" / "runs", tmp_path / "theirs" / "runs"
+    theirs.mkdir(parents=True)
+    with _marked(ours) as marker:
+        _refuse_other_disk(ours, marker)
+        with pytest.raises(MRQError, match=r"/theirs/runs on .* is not that of the machine that gave the command"):
+            _refuse_other_disk(theirs, marker)
+    assert list(ours.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MRQError, match="file/runs cannot be written to: Not a dir"), _marked(tmp_path / "file/runs"):
+        pass
 
 
 def test_an_address_where_no_cluster_is(tmp_path):

@@ -110,8 +110,6 @@ def _run_on(
     if not due:
         return {}, False
     address = runs if is_address(runs) else None
-    for job in due if address is None else ():
-        job.root.mkdir(parents=True, exist_ok=True)
     with ray_engine.connected(cluster, settings.device, say) as share:
         free = ray_engine.memory_for(share)
         memory = None if free is None else int(MEMORY_SHARE * free)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrq.baselines.training import train_baseline
 from mrq.benchmark.matrix import Job, State, state_of
-from mrq.environments.children import how_it_ended
+from mrq.environments.children import how_it_ended, without_main
 from mrq.errors import MRQError, one_line
 from mrq.training.progress import Progress, Watch
 from mrq.training.runs import resume, start
@@ -30,7 +30,8 @@ def train_apart(
         state, step, why = state_of(job)
         if state is not State.FINISHED:
             own = [line for line in said if job.agent.name in line]
-            failed[job] = why or (own or said or [f"it broke off at step {step:,}."])[-1]
+            told = (own or said or [f"it broke off at step {step:,}."])[-1]
+            failed[job] = why or told.removeprefix(f"{job.agent.name}: ")
     return failed
 
 
@@ -38,7 +39,8 @@ def _run(fleet: Sequence[Job], show: Callable[[Progress], None], interrupted: Ca
     """What was said on the way."""
     here, there = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_process, args=(there, list(fleet)))
-    process.start()
+    with without_main():
+        process.start()
     there.close()
     said: list[str] = []
     asked = False
@@ -92,8 +94,13 @@ def train(fleet: Sequence[Job], tell: Watch) -> None:
         for job in due:
             train_baseline(fleet[0].baseline, job.agent, settings, root, tell)
         return
-    if begun and resume([job.path for job in begun], settings.total_steps, tell, tell).interrupted:
-        return
+    if begun:
+        try:
+            if resume([job.path for job in begun], settings.total_steps, tell, tell).interrupted:
+                return
+        except MRQError as error:
+            for job in begun:
+                tell(f"{job.agent.name}: {error}")
     if new:
         start([job.agent for job in new], settings, root, tell, tell)
 

@@ -8,9 +8,10 @@ import logging
 import os
 import socket
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -127,7 +128,7 @@ def largest_fleet(share: Share, due: int) -> int:
     at_once = resources.get("CPU", 0) / share.cpus
     if share.gpus:
         at_once = min(at_once, resources.get("GPU", 0) / share.gpus)
-    return min(LARGEST_FLEET, ceil(due / max(1, int(at_once))) or 1)
+    return min(LARGEST_FLEET, ceil(due / max(1, int(at_once))))
 
 
 def run_fleets(
@@ -144,9 +145,9 @@ def run_fleets(
     )
     failed: dict[Job, str] = {}
     asked = False
-    with Interruption() as interrupted:
+    with _marked(root) if address is None else nullcontext("") as marker, Interruption() as interrupted:
         tasks = {
-            work.remote(number, list(fleet), mailbox, root, address, share.gpus > 0): number
+            work.remote(number, list(fleet), mailbox, root, address, marker): number
             for number, fleet in enumerate(fleets)
         }
         begun = set()
@@ -182,7 +183,7 @@ def _outcome(task: Any, fleet: Sequence[Job]) -> dict[Job, str]:
 
 
 def _work(
-    number: int, fleet: Sequence[Job], mailbox: Any, root: Path, address: str | None, on_gpu: bool
+    number: int, fleet: Sequence[Job], mailbox: Any, root: Path, address: str | None, marker: str
 ) -> list[str | None]:
     """In a worker of the cluster: why each run did not finish, or None."""
     messages: list[Progress] = []
@@ -199,11 +200,11 @@ def _work(
             messages.clear()
         return stop
 
-    if not on_gpu:
+    if not ray.get_gpu_ids():
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for the process that trains
     try:
         if address is None:
-            _refuse_other_disk(root)
+            _refuse_other_disk(root, marker)
             _wait_for_locks(fleet)
             failed = train_apart(fleet, messages.append, told_to_stop)
             return [failed.get(job) for job in fleet]
@@ -217,14 +218,29 @@ def _work(
     except MRQError as error:
         return [str(error)] * len(fleet)
     finally:
-        ray.get(mailbox.hand_in.remote(number, messages))
+        mailbox.hand_in.remote(number, messages).future().result()
 
 
-def _refuse_other_disk(root: Path) -> None:
-    if not root.is_dir():  # the driver has made it
+@contextmanager
+def _marked(root: Path) -> Iterator[str]:
+    """The name of a file in it, by which a worker knows the folder from one of its own that is called the same."""
+    marker = root / f".shared-{uuid.uuid4().hex}"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+    except OSError as error:
+        raise MRQError(f"{root} cannot be written to: {error.strerror}; choose another with --runs.") from None
+    try:
+        yield marker.name
+    finally:
+        marker.unlink(missing_ok=True)
+
+
+def _refuse_other_disk(root: Path, marker: str) -> None:
+    if not (root / marker).exists():
         raise MRQError(
-            f"{root} is not on {socket.gethostname()}: the cluster's machines do not share that disk; "
-            "give --runs a folder that they share, or an address such as s3://bucket/runs."
+            f"{root} on {socket.gethostname()} is not that of the machine that gave the command: they do not share "
+            "that disk; give --runs a folder that all machines share, or an address such as s3://bucket/runs."
         )
 
 

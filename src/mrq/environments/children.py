@@ -16,23 +16,33 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 @contextmanager
 def starting_a_child() -> Iterator[None]:
     """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
-    user's main module, which a spawned process would run again: without a guard it would train, and with one still
-    import PyTorch."""
-    environment, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
+    user's main module."""
+    environment = {name: os.environ.get(name) for name in ONE_THREAD}
     resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     os.environ |= ONE_THREAD
-    sys.modules["__main__"] = ModuleType("__main__")
     try:
-        yield
+        with without_main():
+            yield
     finally:
-        sys.modules["__main__"] = main
         for name, value in environment.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """A process spawned meanwhile does not run the user's main module again: without a guard it would train, and with
+    one still import PyTorch."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def how_it_ended(process: SpawnProcess) -> str | None:
