@@ -2,9 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,15 +25,25 @@ from tests.training.test_command_line import assert_same, mrq, rows, start
 if not os.environ.get("CI"):
     pytest.importorskip("ray")
 
-STEPS = 500
-SETTINGS = ["--steps", STEPS, *SHORT, "--evaluate-every", 250, "--checkpoint-minutes", 0.04]  # a few checkpoints a run
+STEPS, EVERY = 200, 100  # of training, and between evaluations; learning begins with the second
+CHECKPOINTS = 3.0  # seconds between them
+SETTINGS = ["--steps", STEPS, *SHORT, "--random-steps", EVERY, "--evaluate-every", EVERY]
 
 
 @pytest.fixture
-def cluster():
+def temporary(monkeypatch):
+    """Ray's temporary folder and that of its workers; not tmp_path, since the paths of sockets must be short."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder).resolve()
+
+
+@pytest.fixture
+def cluster(temporary, monkeypatch):
     """Three machines with a core each, as far as Ray can tell."""
     from ray.cluster_utils import Cluster
 
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         made.add_node(num_cpus=1)
@@ -37,36 +51,84 @@ def cluster():
     made.shutdown()
 
 
-def node_in_mid_run(store, nodes):
-    """One of the nodes, and its run, which has a complete checkpoint at the store and a good way to go."""
-    for sent in store.rglob("sent"):
-        run = sent.parents[2]
-        if step_of(sent.parent) < 300:
-            owner = (run / "owner").read_text().split()[1]
-            for node in nodes:
-                if node.node_id == owner:
-                    return node, run
-    return None
-
-
 def wait_for(condition, process):
     while process.poll() is None:
         if found := condition():
             return found
-        time.sleep(0.05)
+        time.sleep(0.01)
     raise AssertionError(process.communicate())
 
 
-def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, cluster):
+def evaluated(run):
+    with suppress(FileNotFoundError):
+        return [int(row["step"]) for row in rows(run)]
+    return []
+
+
+def in_training(temporary):
+    """The runs that workers have in their temporary folders."""
+    with suppress(FileNotFoundError):  # one ends at this moment
+        return list(temporary.glob("mrq-worker-*/**/seed-*"))
+    return []
+
+
+def trainer_of(run):
+    """The process that has its lock."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if descriptor.readlink() == run / "lock":
+                return int(descriptor.parts[2])
+    return None
+
+
+def caught_in_mid_run(temporary, store, nodes, process):
+    """A node, its run at the store, and the process that trains it, which is stopped.
+
+    The run has a checkpoint after an evaluation, and has steps left: however fast the machine is, a process stopped for
+    as long as checkpoints are apart writes one in its next step.
+    """
+
+    def caught():
+        for run in in_training(temporary):
+            there = store.joinpath(*run.relative_to(temporary).parts[1:])
+            found = [node for node in nodes if node.node_id == (there / "owner").read_text().split()[1]]
+            trainer = trainer_of(run) if found and evaluated(run) == [0, EVERY] else None
+            if trainer is None:
+                continue
+            os.kill(trainer, signal.SIGSTOP)
+            time.sleep(CHECKPOINTS)
+            os.kill(trainer, signal.SIGCONT)
+            latest = wait_for(lambda run=run: after_evaluation(run), process)
+            os.kill(trainer, signal.SIGSTOP)
+            if evaluated(run) == [0, EVERY] and after_evaluation(run) == latest:
+                wait_for((there / "checkpoints" / latest.name / "sent").exists, process)
+                return found[0], there, trainer
+            os.kill(trainer, signal.SIGCONT)
+        return None
+
+    return wait_for(caught, process)
+
+
+def after_evaluation(run):
+    latest = latest_checkpoint(run / "checkpoints")
+    return latest if latest is not None and step_of(latest) > EVERY else None
+
+
+def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, temporary, cluster):
     store = tmp_path / "store"
     command = ["bench", "gym", "--tasks", "Hopper-v4", "--variants", "no-lap", "--seeds", 6, *SETTINGS]
+    command += ["--checkpoint-minutes", CHECKPOINTS / 60]
     command += ["--engine", "ray", "--address", cluster.address, "--runs", f"file://{store}"]
     process = start(*command, cwd=tmp_path)
     others = [node for node in cluster.list_all_nodes() if not node.head]
-    node, run = wait_for(lambda: node_in_mid_run(store, others), process)
-    cluster.remove_node(node, allow_graceful=False)
+    node, run, trainer = caught_in_mid_run(temporary, store, others, process)
     created = json.loads((run / "run.json").read_text())["created"]
-    out, err = process.communicate(timeout=600)
+    cluster.remove_node(node, allow_graceful=False)
+    try:
+        out, err = process.communicate(timeout=600)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(trainer, signal.SIGKILL)
     assert process.returncode == 0, out + err
     assert "runs: 12, of which 12 to do" in out
     assert f"all of them are finished; see: mrq report file://{store}" in out
@@ -74,12 +136,13 @@ def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, cluster):
     assert len(list(run.glob("tensorboard/*"))) == 2
     assert json.loads((run / "run.json").read_text())["created"] == created
     assert (run / "owner").read_text().split()[1] != node.node_id
+    assert list(temporary.glob("mrq-*")) == []  # not even what the dead one left
     code, out, _ = mrq(*command, cwd=tmp_path)
     assert (code, "runs: 12, of which 0 to do, 12 finished already" in out) == (0, True)
     runs = sorted(path.parent for path in store.rglob("seed-*/run.json"))
     assert len(runs) == 12
     for path in runs:
-        assert [int(row["step"]) for row in rows(path)] == [0, 250, 500]
+        assert evaluated(path) == [0, EVERY, STEPS]
         assert_same(path, trained_here(RunFolder(path), tmp_path / "here"))
 
 
@@ -92,22 +155,33 @@ def trained_here(run, root):
     return job.path
 
 
+def told_to_end(process):
+    """Whether a stopped process has a SIGTERM to come."""
+    (pending,) = re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process}/status").read_text())
+    return int(pending, 16) >> (signal.SIGTERM - 1) & 1
+
+
 def test_interrupted_on_a_shared_disk_it_saves_and_goes_on(tmp_path):
-    command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, *SETTINGS, "--checkpoint-minutes", 5]
-    command += ["--engine", "ray"]
-    process = start(*command, cwd=tmp_path)
+    command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, *SETTINGS, "--engine", "ray"]
+    of_ray = {"RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": 1}), "RAY_worker_niceness": "0"}  # one core: one must wait
+    process = start(*command, cwd=tmp_path, **of_ray)
     runs = [tmp_path / "runs" / "gym" / "Hopper-v4" / f"seed-{seed}" for seed in (0, 1)]
-    wait_for(lambda: any((run / "evaluations.csv").exists() and rows(run) for run in runs), process)
+    begun = wait_for(lambda: [run for run in runs if evaluated(run)], process)
+    trainer = trainer_of(begun[0])
+    os.kill(trainer, signal.SIGSTOP)  # until it is told: it may be fast
     process.send_signal(signal.SIGINT)
+    wait_for(lambda: told_to_end(trainer), process)
+    os.kill(trainer, signal.SIGCONT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "interrupted; the same command goes on where it stopped" in out
-    assert [run for run in runs if latest_checkpoint(run / "checkpoints")]  # only an interruption can have made one
-    code, out, err = mrq(*command, cwd=tmp_path)
+    assert [run for run in runs if run.exists()] == begun
+    assert step_of(latest_checkpoint(begun[0] / "checkpoints")) < STEPS  # only an interruption can have made it
+    code, out, err = mrq(*command, cwd=tmp_path, **of_ray)
     assert code == 0, err
     assert "runs: 2, of which 2 to do, 0 finished already" in out
     for run in runs:
-        assert [int(row["step"]) for row in rows(run)] == [0, 250, 500]
+        assert evaluated(run) == [0, EVERY, STEPS]
         assert_same(run, trained_here(RunFolder(run), tmp_path / "here"))
 
 
