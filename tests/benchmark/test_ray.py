@@ -5,14 +5,16 @@ import os
 import re
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import torch
 
 from mrq import MRQError
+from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.fleet import train
 from mrq.benchmark.matrix import Job
 from mrq.benchmark.variants import DEFAULT
@@ -41,14 +43,23 @@ def temporary(monkeypatch):
 @pytest.fixture
 def cluster(temporary, monkeypatch):
     """Three machines with a core each, as far as Ray can tell."""
-    from ray.cluster_utils import Cluster
-
     monkeypatch.setenv("RAY_worker_niceness", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(num_cpus=1)
-    yield made
-    made.shutdown()
+    with machine(num_cpus=1) as made:
+        for _ in range(2):
+            made.add_node(num_cpus=1)
+        yield made
+
+
+@contextmanager
+def machine(**resources):
+    """A cluster of one."""
+    from ray import cluster_utils
+
+    made = cluster_utils.Cluster(initialize_head=True, head_node_args={**resources, "include_dashboard": False})
+    try:
+        yield made
+    finally:
+        made.shutdown()
 
 
 def wait_for(condition, process):
@@ -199,6 +210,21 @@ def test_a_disk_that_is_not_shared_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(MRQError, match="file/runs cannot be written to: Not a dir"), _marked(tmp_path / "file/runs"):
         pass
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU that can be used")
+def test_a_gpu_that_cannot_be_used_is_said(tmp_path, temporary):
+    with machine(num_cpus=1, num_gpus=1) as made:
+        command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 1, *SETTINGS, "--gpus-per-fleet", 0.5]
+        code, out, err = mrq(*command, "--engine", "ray", "--address", made.address, cwd=tmp_path)
+    assert (code, "runs: 1, of which 1 to do" in out) == (1, True)
+    assert "mrq: a GPU of the cluster cannot be used: " in err
+
+
+@pytest.mark.parametrize("share", [{"cpus_per_fleet": 0.00001}, {"gpus_per_fleet": 0.12345}])
+def test_shares_that_ray_cannot_count(share):
+    with pytest.raises(MRQError, match="Ray knows 4 decimals"):
+        Cluster(**share)
 
 
 def test_an_address_where_no_cluster_is(tmp_path):

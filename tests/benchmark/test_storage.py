@@ -16,7 +16,7 @@ import pytest
 from mrq import MRQError
 from mrq.benchmark import storage
 from mrq.benchmark.matrix import State, jobs, state_of
-from mrq.benchmark.storage import Outbox, TakenOver, at_address, fetch, is_address, mirror, store_at
+from mrq.benchmark.storage import Outbox, TakenOver, at_address, at_hand, fetch, is_address, mirror, store_at
 from mrq.benchmark.variants import DEFAULT
 from mrq.training.checkpoint import step_of, write_folder
 from mrq.training.evaluation import Evaluation
@@ -361,3 +361,5 @@ def test_addresses():
     assert not is_address("runs/s3")
     with pytest.raises(MRQError, match="nowhere://runs cannot be used: ValueError: Protocol not known: nowhere"):
         store_at("nowhere://runs")
+    with pytest.raises(MRQError, match="memory://runs is forgotten when its process ends"), at_hand("memory://runs"):
+        pass

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from mrq.errors import MRQError
 
+DECIMALS = 4  # of a resource, as Ray counts them
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -19,3 +21,6 @@ class Cluster:
             raise MRQError(f"--gpus-per-fleet is {self.gpus_per_fleet}; it must be between 0 and 1.")
         if not 0 < self.cpus_per_fleet < float("inf"):
             raise MRQError(f"--cpus-per-fleet is {self.cpus_per_fleet}; it must be above 0.")
+        for name, share in (("gpus", self.gpus_per_fleet), ("cpus", self.cpus_per_fleet)):
+            if share is not None and round(share, DECIMALS) != share:
+                raise MRQError(f"--{name}-per-fleet is {share}; Ray knows {DECIMALS} decimals.")

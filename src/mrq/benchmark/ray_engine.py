@@ -114,8 +114,11 @@ def memory_for(share: Share) -> int | None:
     """Bytes that a fleet may take of a GPU, by the first one that Ray gives us; None for no GPU."""
     if not share.gpus:
         return None
-    measure = ray.remote(_free_memory).options(num_cpus=0, num_gpus=share.gpus, max_calls=1)
-    return int(share.gpus * ray.get(measure.remote()))
+    measure = ray.remote(num_cpus=0, num_gpus=share.gpus, max_calls=1)(_free_memory)
+    try:
+        return int(share.gpus * ray.get(measure.remote()))
+    except ray.exceptions.RayTaskError as error:
+        raise MRQError(f"a GPU of the cluster cannot be used: {one_line(error.cause or error)}.") from None
 
 
 def _free_memory() -> int:
@@ -139,7 +142,8 @@ def run_fleets(
     The runs lie under `root` on a disk that all machines share; or at `address`, where `root` is what jobs call it.
     """
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    mailbox = ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+    lasting = {"max_restarts": -1, "max_task_retries": -1}
+    mailbox = ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here, **lasting).remote()
     work = ray.remote(_work).options(
         num_cpus=share.cpus, num_gpus=share.gpus, max_retries=RETRIES, scheduling_strategy="SPREAD"
     )
@@ -157,10 +161,10 @@ def run_fleets(
                 begun.add(number)
                 if message is not None:
                     view.show(fleets[number], message)
-            if interrupted() and not asked:
+            if interrupted():
                 ray.get(mailbox.stop.remote())  # those in training save everything first
                 for task, number in tasks.items():
-                    if number not in begun:
+                    if number not in begun and not asked:
                         ray.cancel(task)
                 asked = True
             for task in ended:

@@ -76,8 +76,11 @@ def at_hand(runs: str) -> Iterator[Path]:
     if not is_address(runs):
         yield Path(runs)
         return
+    store = store_at(runs)
+    if "memory" in store.files.protocol:
+        raise MRQError(f"{runs} is forgotten when its process ends; give an address that lasts.")
     with TemporaryDirectory(prefix="mrq-") as folder:
-        mirror(store_at(runs), Path(folder))
+        mirror(store, Path(folder))
         yield Path(folder)
 
 
