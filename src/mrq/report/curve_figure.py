@@ -25,7 +25,7 @@ from mrq.report.svg import (
 
 WIDTH, LEFT, RIGHT, PLOT, BOTTOM = 360, 44, 12, 150, 34
 TITLE, LEGEND = 20, 14  # heights
-MOST_EMPTY = 10  # where a curve has not come to this part of the way, the axis ends with it
+MOST_EMPTY = 2  # where no curve has come to this part of the way, the axis ends with the farthest
 PAPER = "MR.Q in the paper"
 
 
