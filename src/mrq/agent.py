@@ -22,7 +22,7 @@ from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
-from mrq.training.run_folder import RunFolder, create_run_folder, identity
+from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, identity
 from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, guarded, load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
@@ -205,7 +205,7 @@ class MRQ:
         )
 
     def _open(self, path: Path) -> RunFolder:
-        if not (path / "run.json").exists():
+        if not (path / DOCUMENT).exists():
             raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
         if run.identity != identity(self.task, self.seed, self._settings.hyperparameters):

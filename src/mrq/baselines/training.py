@@ -51,7 +51,7 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
     kind.refuse_actions_of(agent.task, spec.discrete)
     with closing(PlainEnvironment(agent.task)) as environment:
         run = _opened(path, kind) if path.exists() else None
-        saved = latest_checkpoint(path / "checkpoints")
+        saved = None if run is None else latest_checkpoint(run.checkpoints)
         device = chosen_device(settings.device)
         baseline, seconds = _made(kind, Beginning(environment, agent.seed, settings.total_steps, device, saved))
         if run is None:

@@ -30,7 +30,7 @@ from mrq.errors import MRQError, one_line
 from mrq.replay.memory import available_memory
 from mrq.training.interruption import Interruption
 from mrq.training.progress import Progress
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import DOCUMENT, RunFolder
 
 RETRIES = 20  # of a fleet whose worker dies
 HANDING_IN = 1.0  # seconds between two messages of a worker
@@ -162,10 +162,11 @@ def run_fleets(
                 if message is not None:
                     view.show(fleets[number], message)
             if interrupted():
-                ray.get(mailbox.stop.remote())  # those in training save everything first
-                for task, number in tasks.items():
-                    if number not in begun and not asked:
-                        ray.cancel(task)
+                # Those in training save everything first. Said each time: a mailbox that died forgot it.
+                ray.get(mailbox.stop.remote())
+                waiting = [] if asked else [task for task, number in tasks.items() if number not in begun]
+                for task in waiting:
+                    ray.cancel(task)
                 asked = True
             for task in ended:
                 fleet = fleets[tasks.pop(task)]
@@ -252,7 +253,7 @@ def _wait_for_locks(fleet: Sequence[Job]) -> None:
     """A process that outlived its worker on this machine is saving what it has; the next one goes on from there."""
     until = time.monotonic() + UNLOCKING
     for job in fleet:
-        while (job.path / "run.json").exists() and time.monotonic() < until:
+        while (job.path / DOCUMENT).exists() and time.monotonic() < until:
             with closing(RunFolder(job.path)) as run:
                 try:
                     run.lock()

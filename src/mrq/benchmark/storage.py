@@ -25,13 +25,11 @@ import fsspec
 from mrq.benchmark.scratch import keep, scratch_folder
 from mrq.errors import MRQError, one_line
 from mrq.training.checkpoint import latest_checkpoint
+from mrq.training.run_folder import ASIDE, CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
 
 SENDING = 2.0  # seconds between two looks at what has changed
 SENDING_LAST = 300.0  # seconds for which what was trained last is tried to be sent
-CHECKPOINTS, SENT, OWNER = "checkpoints", "sent", "owner"
-TENSORBOARD = "tensorboard"
-TABLES = ("run.json", "evaluations.csv")  # what a run has been asked for, and what came of it
-UNSENT = ".unfinished"  # how files end that are being written
+SENT, OWNER = "sent", "owner"
 
 
 class TakenOver(MRQError):
@@ -145,9 +143,9 @@ class Outbox:
         self._refuse_if_taken_over()
         with TemporaryDirectory(prefix=".sending-", dir=self._folder.parent) as aside:
             checkpoint = _held(self._folder, self._checkpoint, Path(aside))  # before the tables, which may be newer
-            # Without run.json there is no run, so that it goes first.
-            for path in (self._folder / "run.json", *self._folder.glob("*.*"), *self._folder.glob(f"{TENSORBOARD}/*")):
-                if not path.name.endswith(UNSENT):
+            # Without its document there is no run, so that it goes first.
+            for path in (self._folder / DOCUMENT, *self._folder.glob("*.*"), *self._folder.glob(f"{TENSORBOARD}/*")):
+                if not path.name.endswith(ASIDE):
                     self._send_file(path)
             if checkpoint is not None:
                 self._send_checkpoint(checkpoint)
@@ -158,8 +156,8 @@ class Outbox:
         if self._sent.get(path) == now:
             return
         place = self._store.place(self._run, *path.relative_to(self._folder).parts)
-        self._store.files.put_file(str(path), place + UNSENT)
-        self._store.files.mv(place + UNSENT, place)  # whole, or as it was before
+        self._store.files.put_file(str(path), place + ASIDE)
+        self._store.files.mv(place + ASIDE, place)  # whole, or as it was before
         self._sent[path] = now
 
     def _send_checkpoint(self, checkpoint: Path) -> None:

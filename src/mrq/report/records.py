@@ -12,9 +12,8 @@ from mrq.benchmark.variants import DEFAULT, VARIANTS, variant_of
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
 
-FILES = ("run.json", "evaluations.csv")  # a folder that has one of them holds a run
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
 # What results may depend on.
 PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py", "stable_baselines3")
@@ -54,9 +53,9 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
     for path in paths:
         if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
-        for folder in sorted({file.parent for name in FILES for file in path.rglob(name)}):
-            # A checkpoint at an address has a copy of its run's files.
-            if folder.resolve() in seen or "checkpoints" in folder.relative_to(path).parts:
+        for folder in sorted({file.parent for name in TABLES for file in path.rglob(name)}):
+            # A checkpoint at an address has a copy of its run's tables.
+            if folder.resolve() in seen or CHECKPOINTS in folder.relative_to(path).parts:
                 continue
             seen.add(folder.resolve())
             try:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 MRQ = "MR.Q"  # the algorithm of every run but a baseline's
+DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # what was asked for, and what came of it
+CHECKPOINTS, TENSORBOARD = "checkpoints", "tensorboard"
+ASIDE = ".unfinished"  # how files end that are being written
 COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
 
 
@@ -43,7 +46,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            document = json.loads((path / "run.json").read_text())
+            document = json.loads((path / DOCUMENT).read_text())
             settings = dict(document["settings"])
             hyperparameters = Hyperparameters(**settings.pop("hyperparameters", {}))
             self.task, self.seed = str(document["task"]), int(document["seed"])
@@ -57,7 +60,7 @@ class RunFolder:
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise MRQError(f"{path / 'run.json'} cannot be read ({error}); restore it from a copy.") from None
+            raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
         self._writer: SummaryWriter | None = None
         self._lock: int | None = None
 
@@ -68,7 +71,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     @property
     def checkpoint(self) -> Path:
@@ -100,11 +103,11 @@ class RunFolder:
     def extend(self, steps: int) -> None:
         """Asks for another number of steps from now on."""
         self.settings = replace(self.settings, steps=steps)
-        document = json.loads((self.path / "run.json").read_text())
+        document = json.loads((self.path / DOCUMENT).read_text())
         document["settings"]["steps"] = steps
-        aside = self.path / "run.json.unfinished"
+        aside = self.path / (DOCUMENT + ASIDE)
         aside.write_text(json.dumps(document, indent=1) + "\n")
-        aside.replace(self.path / "run.json")
+        aside.replace(self.path / DOCUMENT)
 
     def lock(self) -> None:
         """Keeps a second process from training the same run; released when this one ends.
@@ -122,16 +125,16 @@ class RunFolder:
     def rewind(self, step: int) -> None:
         """Forgets the evaluations after `step`, which a resumed run will come to again."""
         kept = [row for row in self.evaluations() if int(row["step"]) <= step]
-        aside = self.path / "evaluations.csv.unfinished"
+        aside = self.path / (EVALUATIONS + ASIDE)
         with aside.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
-        aside.replace(self.path / "evaluations.csv")
+        aside.replace(self.path / EVALUATIONS)
 
     def evaluations(self) -> list[dict[str, str]]:
         try:
-            with (self.path / "evaluations.csv").open(newline="") as file:
+            with (self.path / EVALUATIONS).open(newline="") as file:
                 # A kill may have cut the last row short.
                 return [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
         except FileNotFoundError:
@@ -141,7 +144,7 @@ class RunFolder:
         """`seconds` that training had taken before it."""
         numbers = [f"{number:.8g}" for number in (evaluation.mean, evaluation.std, evaluation.mean_length)]
         row = (self.task, self.seed, step, *numbers, len(evaluation.returns), f"{seconds:.1f}")
-        with (self.path / "evaluations.csv").open("a", newline="") as file:
+        with (self.path / EVALUATIONS).open("a", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow(row)
             file.flush()
             os.fsync(file.fileno())
@@ -152,7 +155,7 @@ class RunFolder:
             # Importing TensorBoard takes seconds; what only reads a run need not wait for it.
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(self.path / "tensorboard"), purge_step=step)
+            self._writer = SummaryWriter(str(self.path / TENSORBOARD), purge_step=step)
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
 
@@ -194,8 +197,8 @@ def create_run_folder(
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         aside.mkdir(parents=True)
-        (aside / "run.json").write_text(json.dumps(document, indent=1) + "\n")
-        (aside / "evaluations.csv").write_text(",".join(COLUMNS) + "\n")
+        (aside / DOCUMENT).write_text(json.dumps(document, indent=1) + "\n")
+        (aside / EVALUATIONS).write_text(",".join(COLUMNS) + "\n")
         aside.rename(path)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
