@@ -4,6 +4,8 @@ import torch
 from mrq import Hyperparameters
 from mrq.interface import Spec
 
+pytest.register_assert_rewrite("tests.command_line")
+
 
 @pytest.fixture
 def small() -> Hyperparameters:

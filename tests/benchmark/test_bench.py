@@ -3,7 +3,7 @@
 import signal
 import time
 
-from tests.training.test_command_line import SMALL, assert_same, mrq, rows, start, train
+from tests.command_line import SMALL, assert_same, mrq, rows, start, train
 
 SHORT = [*SMALL, "--compile", "off", "--evaluation-episodes", "1"]
 

@@ -22,7 +22,7 @@ from mrq.interface import Agent
 from mrq.training.checkpoint import latest_checkpoint, step_of
 from mrq.training.run_folder import RunFolder
 from tests.benchmark.test_bench import SHORT
-from tests.training.test_command_line import assert_same, mrq, rows, start
+from tests.command_line import assert_same, mrq, start, steps_in
 
 if not os.environ.get("CI"):
     pytest.importorskip("ray")
@@ -72,7 +72,7 @@ def wait_for(condition, process):
 
 def evaluated(run):
     with suppress(FileNotFoundError):
-        return [int(row["step"]) for row in rows(run)]
+        return steps_in(run)
     return []
 
 

@@ -1,6 +1,5 @@
 """Runs at an address: nothing is lost, wherever a worker is cut off."""
 
-import csv
 import errno
 import os
 import re
@@ -22,6 +21,7 @@ from mrq.training.checkpoint import step_of, write_folder
 from mrq.training.evaluation import Evaluation
 from mrq.training.run_folder import RunFolder, create_run_folder
 from mrq.training.settings import Settings
+from tests.command_line import steps_in
 
 RUN, OTHER = "gym/Hopper-v4/seed-0", "gym/Hopper-v4/seed-1"
 
@@ -80,11 +80,6 @@ def come_to(run, step):
     """An evaluation and a checkpoint."""
     run.record_evaluation(step, Evaluation([float(step), step + 1.0], [step, step]), float(step))
     write_folder(run.checkpoints, step, lambda folder: (folder / "state").write_text(f"learned by {step}"))
-
-
-def steps_in(folder):
-    with (folder / "evaluations.csv").open() as file:
-        return [int(row["step"]) for row in csv.DictReader(file)]
 
 
 def test_what_is_sent_is_what_is_fetched_and_what_a_matrix_sees(store, job, tmp_path):

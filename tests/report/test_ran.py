@@ -106,15 +106,19 @@ def test_setups_come_from_run_json_and_older_runs_have_less(tmp_path):
     assert settings.hyperparameters == Hyperparameters()
 
 
+def recorded(path, small, steps=(0,)):
+    """A run that was evaluated at these steps."""
+    run = create_run_folder(path, "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1)
+    for step in steps:
+        run.record_evaluation(step, Evaluation([-float(step)], [5]), 0.0)
+    run.close()
+    return run
+
+
 def test_the_same_run_twice_counts_once_and_further_counts(tmp_path, small):
     said = []
     for place, last in (("a", 200), ("b", 300), ("c", 100)):
-        folder = create_run_folder(
-            tmp_path / place, "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
-        )
-        for step in range(0, last + 1, 100):
-            folder.record_evaluation(step, Evaluation([-float(step)], [5]), 0.0)
-        folder.close()
+        recorded(tmp_path / place, small, range(0, last + 1, 100))
     (record,) = collect([tmp_path, tmp_path / "a"], said.append)
     assert (record.source.name, record.steps.tolist()) == ("b", [0, 100, 200, 300])
     assert [line.partition(":")[0] for line in said] == ["left out"] * 2
@@ -124,11 +128,7 @@ def test_the_same_run_twice_counts_once_and_further_counts(tmp_path, small):
 def test_what_a_checkpoint_holds_is_no_run(tmp_path, small):
     """As at an address, and in a copy fetched from there."""
     said = []
-    run = create_run_folder(
-        tmp_path / "seed-0", "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
-    )
-    run.record_evaluation(0, Evaluation([-1.0], [5]), 0.0)
-    run.close()
+    run = recorded(tmp_path / "seed-0", small)
     for name in ("run.json", "evaluations.csv"):
         copy = run.checkpoints / "000001-step-0" / name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -140,11 +140,7 @@ def test_what_a_checkpoint_holds_is_no_run(tmp_path, small):
 def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
     said = []
     for place in ("whole", "empty", "folder", "text", "no document"):
-        folder = create_run_folder(
-            tmp_path / place, "Pendulum-v1", 0, Settings(steps=300, hyperparameters=small), True, {}, 1
-        )
-        folder.record_evaluation(0, Evaluation([-1.0], [5]), 0.0)
-        folder.close()
+        recorded(tmp_path / place, small)
     for place in ("empty", "folder", "text"):
         (tmp_path / place / "evaluations.csv").unlink()
     (tmp_path / "empty" / "evaluations.csv").write_text("task,seed\n")
