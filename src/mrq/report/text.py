@@ -4,12 +4,15 @@ import csv
 import io
 from collections.abc import Sequence
 
+from mrq.benchmark.variants import steps_of
 from mrq.report import words
 from mrq.report.intervals import Estimate
 from mrq.report.report import Report
-from mrq.report.tables import Cell, SuiteTable
+from mrq.report.suites import section_of
+from mrq.report.tables import Cell, SuiteTable, paper
 
-CSV_COLUMNS = ("suite", "row", "column", "mean", "low", "high", "seeds")
+CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds")
+STUDY = "design study"
 
 
 def markdown(report: Report) -> str:
@@ -24,15 +27,24 @@ def markdown(report: Report) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """Every number of the suites' tables, one a row."""
+    """Every number of the tables, one a row: the suites', the design study's, and what is compared with nothing."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
+
+    def write(suite: str, row: str, column: str, step: int, cell: Cell) -> None:
+        interval = cell.interval or ("", "")
+        writer.writerow((suite, row, column, step, cell.mean, *interval, cell.seeds or ""))
+
     for table in report.tables:
         for name, row in (table.rows | table.aggregates).items():
             for column, cell in row.items():
-                interval = cell.interval or ("", "")
-                writer.writerow((table.suite, name, column, cell.mean, *interval, cell.seeds or ""))
+                write(table.suite, name, column, table.steps, cell)
+    for study in report.study:
+        for column, found in ((study.variant, study.ours), (paper(study.variant), study.paper)):
+            write(study.suite, STUDY, column, steps_of(study.suite), _plain(found))
+    for alone in report.alone:
+        write(section_of(alone.task), alone.task, alone.algorithm, alone.step, alone.cell)
     return file.getvalue()
 
 
