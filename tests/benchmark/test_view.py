@@ -19,8 +19,8 @@ def test_runs_stand_in_the_order_in_which_they_matter(tmp_path):
     )
     view = View(dict.fromkeys(matrix, State.TO_DO) | {fifth: State.FINISHED})
     view.console = Console(width=200, height=40, force_terminal=True)
-    view.show([second], Progress(9_000, 20.0, {second.agent: 12.25}))
-    view.show([third, fourth], Progress(2_500, 2.0, {third.agent: 1.0, fourth.agent: -3.0}))
+    view.show([second], Progress(9_000, 20.0, {second.agent: 12.25}, 9_000))
+    view.show([third, fourth], Progress(2_500, 2.0, {third.agent: 1.0, fourth.agent: -3.0}, 2_000))
     view.end([second], failed={second: "why"})
     runs, states, steps, speeds, returns, left = cells(view)
     assert runs == [f"gym/Hopper-v4 (seed {seed})" for seed in (2, 3, 1, 0, 4)]
@@ -43,12 +43,13 @@ def test_what_does_not_fit_is_counted(tmp_path):
 def test_a_log_file_has_a_line_an_evaluation_and_an_end(tmp_path, capsys):
     (job,) = jobs(["gym/Hopper-v4"], [DEFAULT], [0], Settings(steps=10), tmp_path)
     with View({job: State.TO_DO}) as view:
-        view.show([job], Progress(5, 1.0, {}))
-        for steps in (6, 7):
-            view.show([job], Progress(steps, 1.0, {job.agent: 1_234.56}))
+        view.show([job], Progress(5, 1.0, {}, None))
+        for steps, evaluated_at in ((6, 6), (7, 6), (8, 8)):
+            view.show([job], Progress(steps, 1.0, {job.agent: 1_234.56}, evaluated_at))
         view.end([job], {})
     assert capsys.readouterr().out.splitlines() == [
         "gym/Hopper-v4 (seed 0): return 1,234.6 at step 6",
+        "gym/Hopper-v4 (seed 0): return 1,234.6 at step 8",
         "gym/Hopper-v4 (seed 0): finished",
     ]
 

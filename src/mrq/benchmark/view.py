@@ -45,8 +45,8 @@ class View:
         """How far a fleet in training has come."""
         for job in fleet:
             value, before = progress.returns.get(job.agent), self._progress.get(job)
-            if value is not None and (before is None or before.returns.get(job.agent) != value):
-                self._say(f"{job.name}: return {value:,.1f} at step {progress.steps:,}")
+            if value is not None and (before is None or before.evaluated_at != progress.evaluated_at):
+                self._say(f"{job.name}: return {value:,.1f} at step {progress.evaluated_at:,}")
             self._stages[job], self._progress[job] = Stage.TRAINING, progress
 
     def end(self, fleet: Sequence[Job], failed: Mapping[Job, str]) -> None:

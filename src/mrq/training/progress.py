@@ -17,6 +17,7 @@ class Progress(NamedTuple):
     steps: int
     steps_per_second: float  # of each agent; 0 while unknown
     returns: dict[Agent, float]  # the latest evaluations
+    evaluated_at: int | None  # the step of these
 
 
 Watch = Callable[[Progress | str], None]  # told of progress, and of what would be said
@@ -33,6 +34,7 @@ class ProgressBar:
     ) -> None:
         self.total_steps, self.period = total_steps, period
         self._watch, self._returns = watch, dict[Agent, float]()
+        self._evaluated_at: int | None = None
         self.console = Console(quiet=not shown or watch is not None, highlight=False, soft_wrap=True)
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), steps)], maxlen=5)
         self._bar = progress.Progress(
@@ -65,18 +67,19 @@ class ProgressBar:
         if steps % self.period == 0:
             self._marks.append((time.monotonic(), steps))
             left = (self.total_steps - steps) / max(self.steps_per_second, 1e-9)
-            pace = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left" if learning else "random steps"
-            self._bar.update(self._task, completed=steps, pace=pace)
+            shown = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left" if learning else "random steps"
+            self._bar.update(self._task, completed=steps, pace=shown)
             if self._watch is not None:
-                self._watch(Progress(steps, self.steps_per_second if learning else 0.0, self._returns))
+                pace = self.steps_per_second if learning else 0.0
+                self._watch(Progress(steps, pace, self._returns, self._evaluated_at))
         elif steps % 10 == 0:
             self._bar.update(self._task, completed=steps)
 
     def show_evaluation(self, steps: int, returns: dict[Agent, float]) -> None:
-        self._returns = returns
+        self._returns, self._evaluated_at = returns, steps
         self._bar.update(self._task, evaluation=f"return {fmean(returns.values()):,.1f}" if returns else "")
         if self._watch is not None:
-            self._watch(Progress(steps, self.steps_per_second, returns))
+            self._watch(Progress(steps, self.steps_per_second, returns, steps))
 
     def restart_clock(self, steps: int) -> None:
         """Measures the pace from here on, as when training begins."""
