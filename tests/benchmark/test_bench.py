@@ -1,8 +1,14 @@
 """mrq bench as a user runs it."""
 
+import re
 import signal
 import time
 
+import pytest
+
+from mrq import MRQError
+from mrq.benchmark.bench import bench
+from mrq.training.settings import Settings
 from tests.command_line import SMALL, assert_same, mrq, rows, start, train
 
 SHORT = [*SMALL, "--compile", "off", "--evaluation-episodes", "1"]
@@ -21,6 +27,7 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 0, err
     assert "runs: 4, of which " in out
+    assert "of which 4 to do" not in out
     assert "all of them are finished; see: mrq report runs" in out
     runs = tmp_path / "runs"
     for place in (runs, runs / "no-lap"):
@@ -31,6 +38,39 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
     assert_same(runs / "gym" / "Hopper-v4" / "seed-1", tmp_path / "alone" / "gym" / "Hopper-v4" / "seed-1")
     code, out, _ = mrq(*command, cwd=tmp_path)
     assert (code, "runs: 4, of which 0 to do, 4 finished already" in out) == (0, True)
+
+
+def asked(said, shown, runs="runs", algorithms=("mrq",), seeds=2, variants=()):
+    bench("gym", ["Hopper-v4"], algorithms, seeds, variants, runs, Settings(), None, True, said.append, shown.append)
+
+
+def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
+    (tmp_path / "gym" / "Hopper-v4" / "seed-1").mkdir(parents=True)
+    said, shown = [], []
+    asked(said, shown, runs=str(tmp_path), variants=["no-lap"])
+    (head, *lines), last = shown[0], said[-1]
+    assert head[:7] == ["suite", "algorithm", "runs", "to do", "unfinished", "finished", "unusable"]
+    assert [line[:7] for line in lines] == [
+        ["gym", "MR.Q", "2", "1", "0", "0", "1"],
+        ["gym", "no-lap", "2", "2", "0", "0", "0"],
+        ["all", "", "4", "3", "0", "0", "1"],
+    ]
+    assert last.startswith("gym/Hopper-v4 (seed 1) is unusable: there is no run in ")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["Hopper-v4", "gym", "seed-1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"seeds": 0}, "--seeds is 0; it must be 1 or more."),
+        ({"algorithms": []}, "--algorithm is empty; give mrq, or baselines such as ppo."),
+        ({"algorithms": ["ppo"], "variants": ["no-lap"]}, "--variants are MR.Q's; add mrq to --algorithm."),
+        ({"runs": "s3://bucket/runs"}, "s3://bucket/runs is an address, to which --engine ray alone sends runs"),
+    ],
+)
+def test_what_cannot_be_asked_for(options, sentence):
+    with pytest.raises(MRQError, match=re.escape(sentence)):
+        asked([], [], **options)
 
 
 def test_a_run_that_cannot_be_used_does_not_stop_the_others(tmp_path):

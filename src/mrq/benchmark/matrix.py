@@ -13,7 +13,7 @@ from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Agent, Spec
 from mrq.replay.buffer import bytes_needed, slots_needed
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import MRQ, RunFolder
 from mrq.training.runs import run_path
 from mrq.training.settings import Settings
 
@@ -84,13 +84,20 @@ def state_of(job: Job) -> tuple[State, int, str]:
         step = run.step
     except MRQError as error:
         return State.UNUSABLE, 0, str(error)
+    asked = MRQ if job.baseline is None else job.variant
+    if run.algorithm != asked:
+        return (
+            State.UNUSABLE,
+            0,
+            f"the run in {job.path} is one of {run.algorithm}, not of {asked}; choose other --runs.",
+        )
     if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
         return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
     for name in ("evaluate_every", "evaluation_episodes"):
-        theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
-        if theirs != asked:
+        theirs, ours = getattr(run.settings, name), getattr(job.settings, name)
+        if theirs != ours:
             option = f"--{name.replace('_', '-')}"
-            return State.UNUSABLE, 0, f"the run in {job.path} has {option} {theirs}, not {asked}; choose other --runs."
+            return State.UNUSABLE, 0, f"the run in {job.path} has {option} {theirs}, not {ours}; choose other --runs."
     unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and run.unfinished)
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
 
