@@ -66,7 +66,7 @@ def test_it_needs_nothing_else(whole):
 def test_its_sections_are_linked(whole):
     found = Page(whole)
     links = [attributes["href"][1:] for tag, attributes in found.elements if tag == "a"]
-    assert links == ["summary", "gym", "other", "study", "unfinished", "ran", "missing"]
+    assert links == ["summary", "gym", "other", "study", "alone", "ran", "missing"]
     assert [attributes["id"] for tag, attributes in found.elements if tag == "section"] == links
 
 
@@ -80,7 +80,7 @@ def test_its_tables_have_ours_beside_the_papers(whole):
     assert "no-lap" not in heads
     assert "100k of 1M" in whole
     text = " ".join(Page(whole).texts)
-    assert "Left out, since not all of their tasks have a complete run: DMC proprioceptive (0 of 28 tasks)" in text
+    assert "Left out, since MR.Q has not completed all their tasks: DMC proprioceptive (0 of 28 tasks)" in text
     assert "14 runs" in text
 
 
@@ -143,7 +143,7 @@ def test_what_is_not_finished_has_nothing_of_the_papers_in_its_section():
     assert "No run has come to step 500,000 yet, so nothing here is compared with the paper." in text
     assert "(paper)" not in text
     assert "MR.Q in the paper" not in " ".join(Page(text).texts)
-    assert "No suite is here yet, since none has a complete run" in text
+    assert "No suite is here yet, since MR.Q has not completed all the tasks of one: Gym" in text
 
 
 def test_names_that_others_chose_do_no_harm():

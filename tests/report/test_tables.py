@@ -20,7 +20,7 @@ def test_a_suite_of_two_tasks_of_five():
     values = {"gym/Hopper-v4": [1000.0, 3000.0], "gym/Walker2d-v4": [2000.0, 4000.0, 6000.0]}
     records = [run(t, seed, value, parameters=7_500) for t, own in values.items() for seed, value in enumerate(own)]
     table = suite_table("gym", records)
-    assert (table.ours, table.covered, table.tasks) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], 5)
+    assert (table.ours, table.covered, table.whole) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], False)
     hopper = table.rows["gym/Hopper-v4"]["MR.Q"]
     assert (hopper.mean, hopper.interval, hopper.seeds) == (2000, (1000, 3000), 2)  # both seeds may be drawn twice
     assert table.rows["gym/Hopper-v4"]["MR.Q (paper)"][:2] == (2692, (2131, 3309))

@@ -2,7 +2,7 @@
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.report.markup import element
-from mrq.report.scores import CONTROL_RETURN
+from mrq.report.scores import unit_of
 from mrq.report.suites import NAMES
 from mrq.report.svg import FAINT, GRID, INK, PALETTE, Scale, picture, scale, short, shortened, text, ticks
 from mrq.report.tables import Cell, SuiteTable, paper
@@ -13,7 +13,7 @@ THEIRS = "#b3b3b3"
 
 def draw_bars(table: SuiteTable, colours: dict[str, int]) -> tuple[str, float, float]:
     """The picture, its width and height."""
-    unit = CONTROL_RETURN if table.suite.startswith("dmc") else 1
+    unit = unit_of(table.suite)
     digits = 2 if unit == 1 else 3  # as many as the paper has
     cells = [(name, _scaled(cell, unit)) for name, cell in ordered(table)]
     ends: list[float] = [end for _, cell in cells for end in (cell.mean, *(cell.interval or ()))]
@@ -23,7 +23,7 @@ def draw_bars(table: SuiteTable, colours: dict[str, int]) -> tuple[str, float, f
     title, name = NAMES[table.suite]
     body = [
         text(0, 13, title, class_="title", font_size=13, font_weight="bold", fill=INK),
-        text(0, 28, f"{name}, mean of {table.tasks} tasks", class_="faint", fill=FAINT),
+        text(0, 28, f"{name}, mean of {len(table.rows)} tasks", class_="faint", fill=FAINT),
     ]
     bottom = TOP + ROW * len(cells)
     for tick in ticks(low, high, 5):

@@ -14,6 +14,7 @@ from mrq.report.svg import (
     LETTER,
     PALETTE,
     Scale,
+    counted,
     path,
     picture,
     scale,
@@ -91,7 +92,7 @@ def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Dr
 
 def label(curve: Curve) -> str:
     so_far = "" if curve.finished else f", to {short(curve.steps[-1])}"
-    return f"{curve.algorithm} ({curve.seeds} seed{'' if curve.seeds == 1 else 's'}{so_far})"
+    return f"{curve.algorithm} ({counted(curve.seeds, 'seed')}{so_far})"
 
 
 def _axes(x: Scale, y: Scale, places: list[float], values: list[float], bottom: float, title: str) -> list[str]:

@@ -13,7 +13,7 @@ from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate_curve
 from mrq.report.records import Record
-from mrq.report.scores import CONTROL_RETURN, score
+from mrq.report.scores import score, unit_of
 from mrq.report.suites import NAMES
 from mrq.report.tables import SuiteTable, algorithms, goal_of
 
@@ -82,7 +82,7 @@ def suite_panels(records: Sequence[Record], tables: Sequence[SuiteTable]) -> lis
                 curves.append(curve)
         title, unit = NAMES[table.suite]
         paper = _aggregate(table.suite) if len(table.covered) == len(names_in(table.suite)) else None
-        title = f"{title}: mean of {len(table.covered)}{'' if paper else f' of {table.tasks}'} tasks"
+        title = f"{title}: mean of {len(table.covered)}{'' if paper else f' of {len(table.rows)}'} tasks"
         made.append(Panel(table.suite, title, unit, table.steps, curves, paper))
     return [panel for panel in made if panel.curves]
 
@@ -129,6 +129,6 @@ def _reached(curves: Sequence[Curve], goal: int | None) -> bool:
 
 
 def _aggregate(suite: str) -> Estimate:
-    unit = CONTROL_RETURN if suite.startswith("dmc") else 1
+    unit = unit_of(suite)
     found = next(a for a in published.aggregates() if (a.suite, a.aggregate, a.algorithm) == (suite, "Mean", DEFAULT))
     return Estimate(found.mean / unit, found.low / unit, found.high / unit)

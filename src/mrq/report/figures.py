@@ -13,7 +13,6 @@ from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import Panel
 from mrq.report.report import Report
 from mrq.report.svg import PALETTE, side_by_side
-from mrq.report.tables import SuiteTable
 
 GAP = 24  # between pictures in one figure
 Kind = Literal["aggregate", "panel", "suite", "task", "both"]
@@ -31,7 +30,7 @@ class Figure:
 
 def draw(report: Report) -> list[Figure]:
     colours = colours_of(report.algorithms)
-    bars = {table.suite: draw_bars(table, colours) for table in report.tables if whole(table)}
+    bars = {table.suite: draw_bars(table, colours) for table in report.tables if table.whole}
     drawn = [Figure("panel", suite, f"aggregate-{suite}", svg) for suite, (svg, _, _) in bars.items()]
     if bars:
         together = side_by_side(list(bars.values()), 2, GAP, "Mean scores, ours and the paper's")
@@ -70,11 +69,6 @@ def _curves(kind: Kind, panel: Panel, colours: dict[str, int]) -> list[Figure]:
         drawn.append(Figure(kind, of, f"hours-{of}", hours.svg, hours.hover))
         drawn.append(Figure("both", of, f"steps-and-hours-{of}", together))
     return drawn
-
-
-def whole(table: SuiteTable | None) -> bool:
-    """Whether its aggregates are of the whole suite, so that they may stand beside the paper's."""
-    return table is not None and len(table.covered) == table.tasks
 
 
 def file_names(names: Sequence[str]) -> list[str]:

@@ -9,8 +9,9 @@ from mrq.report.figures import Figure
 from mrq.report.markup import element, escaped
 from mrq.report.report import Report
 from mrq.report.sections import sections
+from mrq.report.svg import counted
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 def html(report: Report, figures: Sequence[Figure]) -> str:
@@ -18,8 +19,7 @@ def html(report: Report, figures: Sequence[Figure]) -> str:
     contents = element(
         "nav", *(element("a", escaped(p.title), href=f"#{p.anchor}") for p in parts), aria_label="Contents"
     )
-    runs = f"{report.runs:,} run{'' if report.runs == 1 else 's'}"
-    facts = f"{report.date:%-d %B %Y} · {runs} · mrq {report.version}"
+    facts = f"{report.date:%-d %B %Y} · {counted(report.runs, 'run')} · mrq {report.version}"
     body = [
         element("header", element("h1", escaped(words.TITLE)), element("p", escaped(facts), class_="facts"), contents),
         element("main", *(p.body for p in parts)),

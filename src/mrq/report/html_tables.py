@@ -11,7 +11,7 @@ from mrq.report.markup import element, escaped
 from mrq.report.ran import Missing, Ran
 from mrq.report.records import Setup
 from mrq.report.suites import NAMES, OTHER
-from mrq.report.svg import short
+from mrq.report.svg import counted, short
 from mrq.report.tables import Alone, Cell, Study, SuiteTable, paper
 
 SHADES = (0.01, 0.2, 0.5)  # of a difference, from which on the paper colours it lightly, moderately and boldly
@@ -103,7 +103,7 @@ def setups(found: Sequence[tuple[Setup, int]]) -> str:
     if not found:
         return ""
     names = list(dict.fromkeys(name for setup, _ in found for name, _ in setup))
-    heads = [_head("made with"), *(_head(f"{count:,} run{'' if count == 1 else 's'}", "text") for _, count in found)]
+    heads = [_head("made with"), *(_head(counted(count, "run"), "text") for _, count in found)]
     return _table(
         [heads], [[_name(name), *(_text(dict(setup).get(name, words.NONE)) for setup, _ in found)] for name in names]
     )

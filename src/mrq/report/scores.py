@@ -12,10 +12,15 @@ from mrq.report.published import normalisation
 CONTROL_RETURN = 1_000.0  # the most that an episode of DeepMind Control can bring
 
 
+def unit_of(suite: str) -> float:
+    """What the paper's aggregates of a suite are in: returns in DeepMind Control, else scores."""
+    return CONTROL_RETURN if suite in ("dmc", "dmc-visual") else 1.0
+
+
 def score(task: str, returns: Array) -> Array:
     """TD3 is 1 in gym, humans are in Atari, and the largest return is in DeepMind Control; random is 0 but there."""
-    if suite_of(task) in ("dmc", "dmc-visual"):
-        return np.asarray(returns) / CONTROL_RETURN
+    if (unit := unit_of(suite_of(task))) > 1:
+        return np.asarray(returns) / unit
     if full_name(task) not in normalisation():
         raise MRQError(f"{task} is none of the paper's tasks, so there is nothing to normalise its returns by.")
     random, reference = normalisation()[full_name(task)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.report import html_tables, words
-from mrq.report.figures import Figure, colours_of, whole
+from mrq.report.figures import Figure, colours_of
 from mrq.report.markup import element, escaped
 from mrq.report.ran import measured
 from mrq.report.report import Report
@@ -49,8 +49,7 @@ def sections(report: Report, figures: Sequence[Figure]) -> list[Section]:
         made.append(_section("study", "Design study", *parts))
     if report.alone:
         note = f"{words.ALONE} Returns are of the last step that all of these seeds have come to."
-        title = "Not finished: compared with nothing"
-        made.append(_section("unfinished", title, _p(note), html_tables.alone(report.alone)))
+        made.append(_section("alone", words.ALONE_TITLE, _p(note), html_tables.alone(report.alone)))
     parts = (_p(words.RAN), html_tables.ran(report.ran), html_tables.setups(report.setups))
     made.append(_section("ran", "What ran", *parts))
     if report.missing:
@@ -62,14 +61,16 @@ def sections(report: Report, figures: Sequence[Figure]) -> list[Section]:
 def _summary(report: Report, figures: Sequence[Figure]) -> Section:
     """The paper's front page, of the suites that we have whole."""
     tables = {table.suite: table for table in report.tables}
-    lacking = [_lacking(suite, tables.get(suite)) for suite in PROTOCOLS if not whole(tables.get(suite))]
+    whole = [table.suite for table in report.tables if table.whole]
+    lacking = [_lacking(suite, tables.get(suite)) for suite in PROTOCOLS if suite not in whole]
     panels = [figure for figure in figures if figure.kind == "panel"]
     parts = []
     if panels:
         parts = [_p(f"Mean scores, as on the paper's front page. {BARS}"), _grid(panels, "bars")]
     if lacking:
-        left_out = "Left out, since not all of their tasks have" if panels else "No suite is here yet, since none has"
-        parts.append(_p(f"{left_out} a complete run: {', '.join(lacking)}."))
+        left_out, of = ("Left out", "their tasks") if panels else ("No suite is here yet", "the tasks of one")
+        why = f"since {report.algorithms[0]} has not completed all {of}"
+        parts.append(_p(f"{left_out}, {why}: {', '.join(lacking)}."))
     if costs := measured(report.ran):
         parts += [
             element("h3", "Speed and size"),
@@ -90,7 +91,7 @@ def _suite(report: Report, suite: str, means: Sequence[Figure], tasks: Sequence[
             says.append("The design study's variants have a table of their own, below.")
         parts = [_p(" ".join(says)), html_tables.suite(table)]
     colours = colours_of(report.algorithms)
-    undrawn = [name for name in report.algorithms if name not in colours]
+    undrawn = [one.algorithm for one in report.ran if one.suite == suite and one.algorithm not in colours]
     note = f" Not drawn, for want of colours: {', '.join(undrawn)}." if undrawn else ""
     parts += [element("h3", "Learning curves"), _p(CURVES + note), *_hours(report, suite, tasks)]
     return _section(suite, NAMES[suite].title, *parts, _grid([*means, *tasks]))

@@ -78,6 +78,10 @@ def short(value: float) -> str:
     return f"{value:.4g}" if abs(value) > 1e-9 else "0"
 
 
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def shortened(content: str, letters: int) -> str:
     return content if len(content) <= letters else content[: letters - 1] + "…"
 

@@ -13,7 +13,7 @@ from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate
 from mrq.report.records import Record
-from mrq.report.scores import AGGREGATES, CONTROL_RETURN, mean, score
+from mrq.report.scores import AGGREGATES, mean, score, unit_of
 from mrq.report.suites import OTHER, section_of
 
 
@@ -34,7 +34,11 @@ class SuiteTable:
     rows: dict[str, dict[str, Cell]]  # by task and column
     covered: list[str]  # the tasks that the aggregates are of
     aggregates: dict[str, dict[str, Cell]]  # by aggregate and column
-    tasks: int  # that the suite has
+
+    @property
+    def whole(self) -> bool:
+        """Whether its aggregates are of the whole suite, so that they may stand beside the paper's."""
+        return len(self.covered) == len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
                 result = results[task, name]
                 rows[task][paper(name)] = Cell(result.mean, (result.low, result.high), None)
     covered = list(next(iter(finals.values())))
-    unit = CONTROL_RETURN if suite.startswith("dmc") else 1
+    unit = unit_of(suite)
     aggregates: dict[str, dict[str, Cell]] = {}
     for aggregate, function in AGGREGATES.items():
         aggregates[aggregate] = {
@@ -97,14 +101,18 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
         for row in published.aggregates():
             if row.suite == suite:
                 aggregates[row.aggregate][paper(row.algorithm)] = Cell(row.mean, (row.low, row.high), None)
-    return SuiteTable(
-        suite, steps, list(finals), [paper(name) for name in theirs], rows, covered, aggregates, len(tasks)
-    )
+    return SuiteTable(suite, steps, list(finals), [paper(name) for name in theirs], rows, covered, aggregates)
 
 
 def alone(records: Sequence[Record]) -> list[Alone]:
     found = []
-    for (algorithm, task), group in groupby(sorted(records, key=_place), key=_place):
+    order = algorithms(records)
+
+    def place(record: Record) -> tuple[int, str]:
+        return order.index(record.algorithm), record.task
+
+    for (index, task), group in groupby(sorted(records, key=place), key=place):
+        algorithm = order[index]
         steps = goal_of(algorithm, task)
         unfinished = [record for record in group if steps is None or record.at(steps) is None]
         if unfinished:
@@ -163,10 +171,6 @@ def _cell(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]
     average, low, high = estimate(scores, aggregate)
     alone = all(len(own) == 1 for own in scores)
     return Cell(average, None if alone else (low, high), min(len(own) for own in scores))
-
-
-def _place(record: Record) -> tuple[str, str]:
-    return record.algorithm, record.task
 
 
 def paper(algorithm: str) -> str:

@@ -9,6 +9,7 @@ from mrq.report import words
 from mrq.report.intervals import Estimate
 from mrq.report.report import Report
 from mrq.report.suites import section_of
+from mrq.report.svg import counted
 from mrq.report.tables import Cell, SuiteTable, paper
 
 CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds")
@@ -18,7 +19,7 @@ STUDY = "design study"
 def markdown(report: Report) -> str:
     parts = [
         f"# {words.TITLE}",
-        f"{report.runs:,} runs. {words.INTERVALS}",
+        f"{counted(report.runs, 'run')}. {words.INTERVALS}",
     ]
     for table in report.tables:
         parts += _suite(table)
@@ -72,7 +73,7 @@ def _alone(report: Report) -> list[str]:
     if not rows:
         return []
     return [
-        "## Compared with nothing",
+        f"## {words.ALONE_TITLE}",
         words.ALONE,
         _table(["task", "", "steps", "return"], rows),
     ]
@@ -82,7 +83,10 @@ def _ran(report: Report) -> list[str]:
     rows = [[ran.algorithm, ran.suite, *words.ran(ran)] for ran in report.ran]
     parts = ["## What ran", _table(["", "suite", *words.RAN_COLUMNS], rows), words.RAN]
     if report.setups:
-        lines = [f"- {count:,} runs: {', '.join(' '.join(pair) for pair in setup)}" for setup, count in report.setups]
+        lines = [
+            f"- {counted(count, 'run')}: {', '.join(' '.join(pair) for pair in setup)}"
+            for setup, count in report.setups
+        ]
         parts.append("\n".join(lines))
     return parts
 

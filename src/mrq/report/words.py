@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from mrq.benchmark.variants import steps_of
 from mrq.environments.tasks import PROTOCOLS
 from mrq.report.ran import Missing, Ran
+from mrq.report.scores import unit_of
 from mrq.report.svg import short
 from mrq.report.tables import Alone, SuiteTable
 
 TITLE = "MR.Q: our runs beside the paper's"
 NONE = "-"
 INTERVALS = "Intervals are 95% stratified bootstraps; in parentheses the number of seeds."
+ALONE_TITLE = "Compared with nothing"
 ALONE = "Runs that have not come to the last step of their suite, and tasks that the paper does not have."
 RAN = (
     "Seeds are those of a task. Steps and hours are of all runs together, steps/s and parameters of one run; runs that "
@@ -21,13 +23,13 @@ MISSING_COLUMNS = ("complete", "unfinished", "not begun")
 
 
 def covered(table: SuiteTable) -> str:
-    has = "" if len(table.covered) == table.tasks else f", of which we have {len(table.covered)}"
-    return f"Aggregates are of the suite's {table.tasks} tasks{has}."
+    has = "" if table.whole else f", of which we have {len(table.covered)}"
+    return f"Aggregates are of the suite's {len(table.rows)} tasks{has}."
 
 
 def digits(table: SuiteTable) -> int:
     """Of its aggregates."""
-    return 0 if table.suite.startswith("dmc") else 2
+    return 2 if unit_of(table.suite) == 1 else 0
 
 
 def study() -> str:
