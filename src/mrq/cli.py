@@ -215,11 +215,13 @@ class Report:
 
     def run(self) -> None:
         from mrq.benchmark.storage import at_hand, named_as_at
-        from mrq.report.figures import draw, write
+        from mrq.report.figures import draw, write_figures
         from mrq.report.html import html
         from mrq.report.records import collect
         from mrq.report.report import build
         from mrq.report.text import as_csv, markdown
+        from mrq.report.writing import write
+        from mrq.training.run_folder import TABLES
 
         outputs = (self.html, self.markdown, self.csv, self.figures)
         for path in filter(None, outputs):
@@ -227,6 +229,8 @@ class Report:
                 raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
             if outputs.count(path) > 1 or (path.is_dir() and path is not self.figures):
                 raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
+            if path.name in TABLES or path.resolve() in [table.resolve() for table in self.external]:
+                raise MRQError(f"{path} cannot be written: it holds results that the report is made of.")
         with ExitStack() as stack:
             paths = {stack.enter_context(at_hand(folder)): folder for folder in self.folders}
 
@@ -241,13 +245,15 @@ class Report:
         report = build(records)
         figures = draw(report) if self.html or self.figures else []
         if self.html is not None:
-            write_text(self.html, html(report, figures))
+            write(self.html, html(report, figures))
         if self.markdown is not None:
-            write_text(self.markdown, markdown(report))
+            write(self.markdown, markdown(report))
         if self.csv is not None:
-            write_text(self.csv, as_csv(report))
+            write(self.csv, as_csv(report))
+        for path in filter(None, (self.html, self.markdown, self.csv)):
+            say(f"written: {path}")
         if self.figures is not None:
-            write(figures, self.figures)
+            write_figures(figures, self.figures)
             say(f"written: {self.figures} (figures: {len(figures)})")
         if not any(outputs):
             say(markdown(report))
@@ -301,14 +307,6 @@ def show(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MRQError(f"{path} cannot be written: {error.strerror}.") from None
-    say(f"written: {path}")
 
 
 def say(line: str) -> None:

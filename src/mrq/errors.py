@@ -1,5 +1,13 @@
 """What a user is told when something cannot go on."""
 
+import csv
+
+# What reading a file may raise that is not as it was written.
+DAMAGE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError),
+    csv.Error,
+)
+
 
 class MRQError(Exception):
     """One clear sentence that says what is wrong and what to do. The command line prints it without a traceback."""

@@ -62,7 +62,10 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"seeds": 0}, "--seeds is 0; it must be 1 or more."),
+        ({"seeds": 0}, "--seeds is 0; it must be from 1 to 1,000."),
+        ({"seeds": 10**12}, "--seeds is 1000000000000; it must be from 1 to 1,000."),
+        ({"variants": ["all", "no-max"]}, "there is no variant 'no-max'; there are linear-value-function,"),
+        ({"variants": ["PPO"]}, "there is no variant 'PPO'"),
         ({"algorithms": []}, "--algorithm is empty; give mrq, or baselines such as ppo."),
         ({"algorithms": ["ppo"], "variants": ["no-lap"]}, "--variants are MR.Q's; add mrq to --algorithm."),
         ({"runs": "s3://bucket/runs"}, "s3://bucket/runs is an address, to which --engine ray alone sends runs"),

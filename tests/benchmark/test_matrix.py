@@ -82,6 +82,12 @@ def test_states(tmp_path, small):
     third.path.mkdir()
     state, _, why = state_of(third)
     assert (state, "it has no run.json" in why) == (State.UNUSABLE, True)
+    (first.path / "evaluations.csv").write_bytes(b"\xff\xfe")
+    state, _, why = state_of(first)
+    assert (state, "evaluations.csv cannot be read" in why) == (State.UNUSABLE, True)
+    (first.path / "evaluations.csv").unlink()
+    (first.path / "checkpoints" / "000001-step-none").mkdir(parents=True)  # nobody's
+    assert state_of(first) == (State.UNFINISHED, 0, "")
     assert [
         len(fleet) for fleet in fleets([first, *jobs(["gym/Hopper-v4"], [DEFAULT], [7], settings, tmp_path)], 10**12)
     ] == [1, 1]

@@ -11,7 +11,7 @@ from mrq.environments.tasks import names_in
 from mrq.report.bars import draw_bars, ordered
 from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import task_panels
-from mrq.report.figures import colours_of, draw, file_names, write
+from mrq.report.figures import colours_of, draw, file_names, write_figures
 from mrq.report.report import build
 from mrq.report.svg import PALETTE
 from mrq.report.tables import suite_table
@@ -134,7 +134,7 @@ def test_bars_by_hand():
 def test_every_figure_is_a_file(tmp_path):
     records = [run(task, 0, 2000.0) for task in names_in("gym")] + [run("gym/<b>:a/b", 0, 1.0, "<i>")]
     figures = draw(build(records))
-    write(figures, tmp_path / "figures")
+    write_figures(figures, tmp_path / "figures")
     tasks = [f"curve-gym-{name}" for name in ("Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Humanoid-v4", "Walker2d-v4")]
     names = ["aggregate", "aggregate-gym", "curve-gym", "curve-gym-b-a-b", *tasks]
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == sorted(f"{name}.svg" for name in names)
@@ -145,7 +145,7 @@ def test_every_figure_is_a_file(tmp_path):
     assert "<i>" not in hostile
     (tmp_path / "file").write_text("")
     with pytest.raises(MRQError, match=r"figures cannot be written to .*file: File exists; choose another --figures\."):
-        write(figures, tmp_path / "file")
+        write_figures(figures, tmp_path / "file")
 
 
 def test_the_aggregate_is_of_whole_suites_alone():

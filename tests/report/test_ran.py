@@ -138,8 +138,20 @@ def test_what_a_checkpoint_holds_is_no_run(tmp_path, small):
 
 def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
     said = []
-    for place in ("whole", "empty", "folder", "text", "no document"):
+    damaged = {
+        "no column": ("evaluations.csv", "task,seed,step,seconds\na,0,0,1\n"),
+        "not ascending": ("evaluations.csv", "step,return_mean,seconds\n5000,1,1\n0,1,1\n0,1,1\n"),
+        "far": ("evaluations.csv", f"step,return_mean,seconds\n{10**26},1,1\n"),
+        "long": ("evaluations.csv", f"step,return_mean,seconds\n0,1,{'1' * 200_000}\n"),
+        "nested": ("run.json", "[" * 100_000),
+    }
+    for place in ("whole", "empty", "folder", "text", "no document", "no GPUs", *damaged):
         recorded(tmp_path / place, small)
+    for place, (name, content) in damaged.items():
+        (tmp_path / place / name).write_text(content)
+    document = json.loads((tmp_path / "no GPUs" / "run.json").read_text())
+    document["machine"] = {"gpus": 5}
+    (tmp_path / "no GPUs" / "run.json").write_text(json.dumps(document))
     for place in ("empty", "folder", "text"):
         (tmp_path / place / "evaluations.csv").unlink()
     (tmp_path / "empty" / "evaluations.csv").write_text("task,seed\n")
@@ -148,7 +160,7 @@ def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
     (tmp_path / "no document" / "run.json").unlink()
     (record,) = collect([tmp_path], said.append)
     assert record.source.name == "whole"
-    for place in ("empty", "folder", "text", "no document"):
+    for place in ("empty", "folder", "text", "no document", "no GPUs", *damaged):
         assert sum(line.startswith("left out: ") and str(tmp_path / place) in line for line in said) == 1
 
 
@@ -159,8 +171,14 @@ def test_what_cannot_be_read_is_named_and_left_out(tmp_path, small):
         ("no-lap", "task,seed,step,return\ngym/Hopper-v4,0,1,2\n", "the name 'no-lap' is taken"),
         ("PPO (paper)", "task,seed,step,return\ngym/Hopper-v4,0,1,2\n", "is taken"),
         ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,2\ngym/Hopper-v4,0,1,3\n", "line 3: .*there twice"),
-        ("other", "task,seed,step,return\ngym/Hopper-v4,0,-5,2\n", "line 2: .*negative"),
-        ("other", "task,seed,step,return\ngym/Hopper-v4,0\n", "line 2"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,-5,2\n", "line 2: .*step -5 .* is no number of steps"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,5.7,2\n", "line 2: .*step 5.7 .* is no number of steps"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,1e30,2\n", "line 2: .*step 1e30 .* is no number of steps"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0\n", "line 2: .*it has 2 cells, and the head has 4"),
+        ("other", "task,seed,step,return\n ,0,1,2\n", "line 2: .*it names no task"),
+        ("other", f"task,seed,step,return\n{'a' * 200_000},0,1,2\n", "cannot be read, line"),
+        ("other", "task,seed,step,return,return\ngym/Hopper-v4,0,1,2,3\n", "has the column return twice"),
+        ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,1.7e308\n", "has no returns"),
         ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,abc\n", "line 2: .*abc"),
         ("other", "task,seed,step,return\ngym/Hopper-v4,0,1,nan\n", "has no returns"),
         ("other", "", "has no column task, seed, step, return"),
@@ -174,7 +192,7 @@ def test_external_tables_that_cannot_be_used(name, content, sentence, tmp_path):
 
 def test_external_tables_as_spreadsheets_write_them(tmp_path):
     (tmp_path / "other.csv").write_text(
-        "\ufeffTask, Seed,step,Return,note\nHopper-v4,0,1e3,2.5,x\n\n", encoding="utf-8"
+        "\ufeffTask, Seed,step,Return,note\nHopper-v4 , 0 ,1e3, 2.5,x\n\n", encoding="utf-8"
     )
     (record,) = collect([tmp_path], print, [tmp_path / "other.csv"])
     assert (record.algorithm, record.task, record.steps.tolist(), record.returns.tolist()) == (

@@ -42,9 +42,9 @@ def test_a_whole_suite_has_the_papers_own_aggregates():
     assert table.aggregates["IQM"]["MR.Q (paper)"][:2] == (1.50, (1.44, 1.55))
     assert table.aggregates["Median"]["TD7 (paper)"].mean == 1.55
     lines = as_csv(build(records)).splitlines()
-    assert lines[0] == "suite,row,column,step,mean,low,high,seeds"
-    assert "gym,gym/Ant-v4,MR.Q,1000000,1000.0,1000.0,1000.0,2" in lines
-    assert "gym,IQM,MR.Q (paper),1000000,1.5,1.44,1.55," in lines
+    assert lines[0] == "suite,row,column,step,mean,low,high,seeds,tasks"
+    assert "gym,gym/Ant-v4,MR.Q,1000000,1000.0,1000.0,1000.0,2,1" in lines
+    assert "gym,IQM,MR.Q (paper),1000000,1.5,1.44,1.55,,5" in lines
     assert len(lines) == 1 + (5 + 3) * 6  # five tasks and three aggregates, five columns of the paper's and ours
 
 
@@ -57,13 +57,20 @@ def test_what_is_not_finished_is_compared_with_nothing():
     text = markdown(build(records))
     assert "| dmc/cheetah-run | MR.Q | 100,000 of 500,000 | 600 (1) |" in text
     assert "(paper)" not in text
-    assert as_csv(build(records)).splitlines()[1:] == ["dmc,dmc/cheetah-run,MR.Q,100000,600.0,,,1"]
+    assert as_csv(build(records)).splitlines()[1:] == ["dmc,dmc/cheetah-run,MR.Q,100000,600.0,,,1,1"]
     assert "| MR.Q | dmc | 0 of 28 | cheetah-run | acrobot-swingup, ball_in_cup-catch," in text
     assert "| gym/CartPole-v1 | MR.Q | 30,000 | 500 (1) |" in markdown(
         build([run("gym/CartPole-v1", 0, 500.0, steps=30_000)])
     )
     longer = [run("dmc/cheetah-run", 0, 600.0, steps=1_000_000)]
     assert suite_table("dmc", longer).rows["dmc/cheetah-run"]["MR.Q"].mean == 300  # what it had at the suite's end
+
+
+def test_markdown_has_a_row_a_line_whatever_a_task_is_called():
+    text = markdown(build([run("a\nb|c<script>", 0, 1.0, steps=10)]))
+    assert (
+        "| gym/a b\\|c&lt;script> | MR.Q | 10 | 1 (1) |" in text or "| a b\\|c&lt;script> | MR.Q | 10 | 1 (1) |" in text
+    )
 
 
 def test_the_design_study_compares_the_tasks_that_both_have():
@@ -75,7 +82,7 @@ def test_the_design_study_compares_the_tasks_that_both_have():
     assert study.paper == (-0.10, -0.24, -0.00)
     assert "| no-lap | gym | -1.00 [-1.00, -1.00] | 1 | -0.10 [-0.24, -0.00] |" in markdown(build(records))
     lines = as_csv(build(records)).splitlines()
-    assert "gym,design study,no-lap (paper),1000000,-0.1,-0.24,-0.0," in lines
+    assert "gym,design study,no-lap (paper),1000000,-0.1,-0.24,-0.0,,5" in lines
     table = suite_table("gym", records)
     assert table.ours == ["MR.Q", "no-lap"]
     assert "no-lap" not in table.aggregates["Mean"]  # it lacks a task of MR.Q's

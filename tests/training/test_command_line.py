@@ -341,6 +341,10 @@ def test_report_reads_runs_and_leaves_out_what_it_cannot(finished, tmp_path):
     (line,) = csv.DictReader((tmp_path / "report.csv").open())
     assert (line["suite"], line["row"], line["step"], line["seeds"]) == ("other tasks", "gym/CartPole-v1", "450", "2")
     assert float(line["mean"]) == pytest.approx(sum(returns) / 2)
+    kept = (tmp_path / "runs" / "seed-0" / "evaluations.csv").read_text()
+    code, _, err = mrq("report", "runs", "--csv", "runs/seed-0/evaluations.csv", cwd=tmp_path)
+    assert (code, "it holds results that the report is made of" in err) == (1, True)
+    assert (tmp_path / "runs" / "seed-0" / "evaluations.csv").read_text() == kept
     address = f"file://{tmp_path}/runs"
     code, out, err = mrq("report", address, "--markdown", "same.md", cwd=tmp_path)
     assert code == 0, err

@@ -19,6 +19,8 @@ from mrq.training.settings import Settings
 
 MRQ = "mrq"  # among the algorithms that were asked for
 SEEDS, SEEDS_OF_VARIANTS = 10, 5  # as the paper has them
+MOST_SEEDS = 1_000
+ALL = "all"  # of the variants
 INTERRUPTED = 130  # what a shell calls that, so that nothing takes it for finished
 MEMORY_SHARE = 0.8  # of what a GPU has free
 
@@ -43,9 +45,12 @@ def bench(
         raise MRQError("--variants are MR.Q's; add mrq to --algorithm.")
     if seeds is None:
         seeds = SEEDS_OF_VARIANTS if variants else SEEDS
-    if seeds < 1:
-        raise MRQError(f"--seeds is {seeds}; it must be 1 or more.")
-    own = [DEFAULT, *(VARIANTS if "all" in variants else variants)]
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise MRQError(f"--seeds is {seeds}; it must be from 1 to {MOST_SEEDS:,}.")
+    for variant in variants:
+        if variant not in (*VARIANTS, ALL):
+            raise MRQError(f"there is no variant {variant!r}; there are {', '.join(VARIANTS)}, or {ALL}.")
+    own = [DEFAULT, *(VARIANTS if ALL in variants else variants)]
     names = [name for a in algorithms for name in (own if a == MRQ else [kind_of(a).name])]
     if cluster is not None:
         _refuse_without_ray()

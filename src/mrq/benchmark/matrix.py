@@ -81,7 +81,7 @@ def state_of(job: Job) -> tuple[State, int, str]:
         return State.TO_DO, 0, ""
     try:
         run = RunFolder(job.path)
-        step = run.step
+        step, owes = run.step, run.unfinished
     except MRQError as error:
         return State.UNUSABLE, 0, str(error)
     asked = MRQ if job.baseline is None else job.variant
@@ -98,7 +98,7 @@ def state_of(job: Job) -> tuple[State, int, str]:
         if theirs != ours:
             option = f"--{name.replace('_', '-')}"
             return State.UNUSABLE, 0, f"the run in {job.path} has {option} {theirs}, not {ours}; choose other --runs."
-    unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and run.unfinished)
+    unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and owes)
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
 
 

@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mrq.environments.tasks import PROTOCOLS
-from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
 from mrq.training.run_folder import MRQ
 
@@ -42,6 +41,4 @@ def steps_of(suite: str) -> int:
 
 
 def varied(hyperparameters: Hyperparameters, variant: str) -> Hyperparameters:
-    if variant not in VARIANTS:
-        raise MRQError(f"there is no variant {variant!r}; there are {', '.join(VARIANTS)}.")
     return replace(hyperparameters, **VARIANTS[variant])

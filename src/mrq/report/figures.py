@@ -13,6 +13,7 @@ from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import Panel
 from mrq.report.report import Report
 from mrq.report.svg import PALETTE, side_by_side
+from mrq.report.writing import write
 
 GAP = 24  # between pictures in one figure
 Kind = Literal["aggregate", "panel", "suite", "task", "both"]
@@ -43,11 +44,11 @@ def draw(report: Report) -> list[Figure]:
     return [replace(figure, name=name) for figure, name in zip(drawn, names, strict=True)]
 
 
-def write(figures: Sequence[Figure], folder: Path) -> None:
+def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
         for figure in figures:
-            (folder / f"{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
+            write(folder / f"{figure.name}.svg", figure.svg)
     except OSError as error:
         raise MRQError(f"figures cannot be written to {folder}: {error.strerror}; choose another --figures.") from None
 

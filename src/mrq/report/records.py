@@ -1,7 +1,6 @@
 """Runs as a report sees them: read from their folders, or from another program's table."""
 
 import csv
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ import numpy as np
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS, variant_of
 from mrq.environments.tasks import full_name
-from mrq.errors import MRQError, one_line
+from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.interface import Array
 from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
 
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
+MOST_STEPS = 10**15
 # What results may depend on.
 PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py", "stable_baselines3")
 Setup = tuple[tuple[str, str], ...]  # what a run was made with, and on: names and values
@@ -46,6 +46,11 @@ class Record:
         return float(self.returns[found[0]]) if len(found) else None
 
 
+def is_number(value: float) -> bool:
+    """Whether it is a return, rather than what was left where one was lost."""
+    return abs(value) < 1e100
+
+
 def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[Path] = ()) -> list[Record]:
     """All runs under `paths`, and other programs' results; what cannot be read is said and left out."""
     records: dict[tuple[str, str, int], Record] = {}
@@ -62,7 +67,7 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
                 _add(records, _from_folder(folder), say)
             except MRQError as error:
                 say(f"left out: {error}")
-            except (OSError, ValueError) as error:
+            except DAMAGE as error:
                 say(f"left out: {folder}: {one_line(error)}")
     for table in tables:
         taken = {algorithm for algorithm, _, _ in records} | {DEFAULT, *VARIANTS}
@@ -98,19 +103,24 @@ def external(path: Path) -> Iterator[Record]:
             missing = [name for name in EXTERNAL_COLUMNS if name not in head]
             if missing:
                 raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
+            if twice := [name for name in EXTERNAL_COLUMNS if head.count(name) > 1]:
+                raise MRQError(f"{path} has the column {', '.join(twice)} twice; which one counts?")
             for row in rows:
                 line = rows.line_num
                 if not row:
                     continue
-                task, seed, step, value = (row[head.index(name)] for name in EXTERNAL_COLUMNS)
+                if len(row) < len(head):
+                    raise ValueError(f"it has {len(row)} cells, and the head has {len(head)}")
+                task, seed, step, value = (row[head.index(name)].strip() for name in EXTERNAL_COLUMNS)
+                if not task:
+                    raise ValueError("it names no task")
                 curve, at = curves.setdefault((full_name(task), int(seed)), {}), int(float(step))
-                if at < 0 or at in curve:
-                    raise ValueError(
-                        f"step {at:,} of {task}, seed {seed}, is {'negative' if at < 0 else 'there twice'}"
-                    )
-                if math.isfinite(number := float(value)):
+                if at != float(step) or not 0 <= at < MOST_STEPS or at in curve:
+                    why = "there twice" if at in curve else "no number of steps"
+                    raise ValueError(f"step {step} of {task}, seed {seed}, is {why}")
+                if is_number(number := float(value)):
                     curve[at] = number
-    except (OSError, ValueError, OverflowError, IndexError) as error:
+    except DAMAGE as error:
         raise MRQError(f"{path} cannot be read, line {line}: {one_line(error)}.") from None
     if not any(curves.values()):
         raise MRQError(f"{path} has no returns.")
@@ -124,14 +134,17 @@ def external(path: Path) -> Iterator[Record]:
 
 def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
-    rows = [row for row in run.evaluations() if math.isfinite(float(row["return_mean"]))]
+    rows = [row for row in run.evaluations() if is_number(float(row["return_mean"]))]
     if not rows:
         raise MRQError(f"{folder} has no evaluations yet.")
+    steps = [int(row["step"]) for row in rows]
+    if not all(0 <= step < MOST_STEPS for step in steps) or sorted(set(steps)) != steps:
+        raise MRQError(f"{folder}: the steps of its evaluations do not ascend.")
     return Record(
         variant_of(run.settings.hyperparameters) if run.algorithm == DEFAULT else run.algorithm,
         full_name(run.task),
         run.seed,
-        np.array([int(row["step"]) for row in rows]),
+        np.array(steps),
         np.array([float(row["return_mean"]) for row in rows]),
         np.array([float(row["seconds"]) for row in rows]),
         folder,

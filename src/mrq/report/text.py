@@ -5,6 +5,7 @@ import io
 from collections.abc import Sequence
 
 from mrq.benchmark.variants import steps_of
+from mrq.environments.tasks import names_in
 from mrq.report import words
 from mrq.report.intervals import Estimate
 from mrq.report.report import Report
@@ -12,7 +13,7 @@ from mrq.report.suites import section_of
 from mrq.report.svg import counted
 from mrq.report.tables import Cell, SuiteTable, paper
 
-CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds")
+CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds", "tasks")
 STUDY = "design study"
 
 
@@ -33,17 +34,19 @@ def as_csv(report: Report) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
 
-    def write(suite: str, row: str, column: str, step: int, cell: Cell) -> None:
+    def write(suite: str, row: str, column: str, step: int, cell: Cell, tasks: int = 1) -> None:
         interval = cell.interval or ("", "")
-        writer.writerow((suite, row, column, step, cell.mean, *interval, cell.seeds or ""))
+        writer.writerow((suite, row, column, step, cell.mean, *interval, cell.seeds or "", tasks))
 
     for table in report.tables:
         for name, row in (table.rows | table.aggregates).items():
             for column, cell in row.items():
-                write(table.suite, name, column, table.steps, cell)
+                tasks = len(table.covered) if name in table.aggregates else 1
+                write(table.suite, name, column, table.steps, cell, tasks)
     for study in report.study:
-        for column, found in ((study.variant, study.ours), (paper(study.variant), study.paper)):
-            write(study.suite, STUDY, column, steps_of(study.suite), _plain(found))
+        steps, theirs = steps_of(study.suite), len(names_in(study.suite))
+        write(study.suite, STUDY, study.variant, steps, _plain(study.ours), len(study.tasks))
+        write(study.suite, STUDY, paper(study.variant), steps, _plain(study.paper), theirs)
     for alone in report.alone:
         write(section_of(alone.task), alone.task, alone.algorithm, alone.step, alone.cell)
     return file.getvalue()
@@ -111,4 +114,8 @@ def _text(cell: Cell | None, digits: int) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
+
+
+def _escaped(cell: str) -> str:
+    return " ".join(cell.split()).replace("|", r"\|").replace("<", "&lt;")

@@ -117,7 +117,8 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
 
 def _finished(folder: Path) -> list[Path]:
     """Oldest first; only a rename gives a checkpoint such a name."""
-    return sorted(path for path in folder.glob("*-step-*") if path.is_dir()) if folder.is_dir() else []
+    named = (path for path in folder.glob("*-step-*") if path.name.rpartition("-")[2].isdecimal())
+    return sorted(path for path in named if path.is_dir()) if folder.is_dir() else []
 
 
 def _document(checkpoint: Path) -> dict[str, Any]:

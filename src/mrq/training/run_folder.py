@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mrq import version
-from mrq.errors import MRQError
+from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.hyperparameters import Hyperparameters
 from mrq.training.checkpoint import latest_checkpoint, step_of
 from mrq.training.evaluation import Evaluation
@@ -59,7 +59,7 @@ class RunFolder:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except DAMAGE as error:
             raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
         self._writer: SummaryWriter | None = None
         self._lock: int | None = None
@@ -133,12 +133,18 @@ class RunFolder:
         aside.replace(self.path / EVALUATIONS)
 
     def evaluations(self) -> list[dict[str, str]]:
+        path = self.path / EVALUATIONS
         try:
-            with (self.path / EVALUATIONS).open(newline="") as file:
+            with path.open(newline="") as file:
                 # A kill may have cut the last row short.
-                return [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
+                rows = [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
+            for row in rows:
+                int(row["step"]), float(row["return_mean"]), float(row["seconds"])
         except FileNotFoundError:
             return []
+        except DAMAGE as error:
+            raise MRQError(f"{path} cannot be read ({one_line(error)}); restore it from a copy.") from None
+        return rows
 
     def record_evaluation(self, step: int, evaluation: Evaluation, seconds: float) -> None:
         """`seconds` that training had taken before it."""
