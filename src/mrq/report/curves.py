@@ -57,7 +57,7 @@ def task_panels(records: Sequence[Record]) -> list[Panel]:
     for record in records:
         by_task.setdefault(record.task, []).append(record)
     order = [task.name for task in paper_tasks() if task.name in by_task]
-    results = {row.task: Estimate(*row[2:]) for row in published.results() if row.algorithm == DEFAULT}
+    results = published.results()
     made = []
     for task in [*order, *sorted(set(by_task) - set(order))]:
         goal = goal_of(DEFAULT, task)
@@ -67,7 +67,9 @@ def task_panels(records: Sequence[Record]) -> list[Panel]:
             for finished in (True, False)
             if (curve := _curve([_group(by_task[task], algorithm, task, finished)], algorithm, finished)) is not None
         ]
-        made.append(Panel(task, task, "return", goal, curves, results.get(task) if _reached(curves, goal) else None))
+        made.append(
+            Panel(task, task, "return", goal, curves, results.get((task, DEFAULT)) if _reached(curves, goal) else None)
+        )
     return [panel for panel in made if panel.curves]
 
 
@@ -130,5 +132,5 @@ def _reached(curves: Sequence[Curve], goal: int | None) -> bool:
 
 def _aggregate(suite: str) -> Estimate:
     unit = unit_of(suite)
-    found = next(a for a in published.aggregates() if (a.suite, a.aggregate, a.algorithm) == (suite, "Mean", DEFAULT))
+    found = published.aggregates()[suite, "Mean", DEFAULT]
     return Estimate(found.mean / unit, found.low / unit, found.high / unit)

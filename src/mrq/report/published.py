@@ -5,36 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-
-class Result(NamedTuple):
-    """What an algorithm reached on a task, with a 95% interval. The means are cut to whole numbers, not rounded."""
-
-    task: str
-    algorithm: str
-    mean: float
-    low: float
-    high: float
-
-
-class Aggregate(NamedTuple):
-    """An algorithm's normalised scores over a suite; for DeepMind Control, plain returns."""
-
-    suite: str
-    aggregate: str  # Mean, Median or IQM
-    algorithm: str
-    mean: float
-    low: float
-    high: float
-
-
-class Difference(NamedTuple):
-    """What a variant of the design study changes in a suite's mean score; in Atari after 1M steps."""
-
-    variant: str
-    suite: str
-    mean: float
-    low: float
-    high: float
+from mrq.report.intervals import Estimate
 
 
 class Normalisation(NamedTuple):
@@ -42,30 +13,32 @@ class Normalisation(NamedTuple):
     reference: float  # what counts as 1
 
 
-def results() -> list[Result]:
-    return [
-        Result(row["task"], row["algorithm"], *(float(row[n]) for n in ("mean", "low", "high")))
-        for row in _rows("results")
-    ]
+@cache
+def results() -> dict[tuple[str, ...], Estimate]:
+    """What an algorithm reached, by task and algorithm. The means are cut to whole numbers, not rounded."""
+    return _estimates("results", "task", "algorithm")
 
 
-def aggregates() -> list[Aggregate]:
-    return [
-        Aggregate(row["suite"], row["aggregate"], row["algorithm"], *(float(row[n]) for n in ("mean", "low", "high")))
-        for row in _rows("aggregates")
-    ]
+@cache
+def aggregates() -> dict[tuple[str, ...], Estimate]:
+    """An algorithm's scores over a suite, by suite, aggregate and algorithm; for DeepMind Control, plain returns."""
+    return _estimates("aggregates", "suite", "aggregate", "algorithm")
 
 
-def design_study() -> list[Difference]:
-    return [
-        Difference(row["variant"], row["suite"], *(float(row[n]) for n in ("difference", "low", "high")))
-        for row in _rows("design_study")
-    ]
+@cache
+def design_study() -> dict[tuple[str, ...], Estimate]:
+    """What a variant changes in a suite's mean score, by variant and suite; in Atari after 1M steps."""
+    return _estimates("design_study", "variant", "suite")
 
 
 @cache
 def normalisation() -> dict[str, Normalisation]:
     return {row["task"]: Normalisation(float(row["random"]), float(row["reference"])) for row in _rows("normalisation")}
+
+
+def _estimates(name: str, *keys: str) -> dict[tuple[str, ...], Estimate]:
+    numbers = ("mean", "low", "high")
+    return {tuple(row[k] for k in keys): Estimate(*(float(row[n]) for n in numbers)) for row in _rows(name)}
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -23,6 +23,10 @@ class Cell(NamedTuple):
     seeds: int | None  # the fewest that a task has; None for the paper's
 
 
+def of_estimate(found: Estimate) -> Cell:
+    return Cell(found.mean, (found.low, found.high), None)
+
+
 @dataclass(frozen=True)
 class SuiteTable:
     """Final returns. The aggregates are of the tasks that our first column has, in the units the paper has them in."""
@@ -75,15 +79,14 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
     finals = {algorithm: returns for algorithm, returns in finals.items() if returns}
     if not finals:
         return None
-    results = {(row.task, row.algorithm): row for row in published.results() if row.task in tasks}
-    theirs = list(dict.fromkeys(algorithm for _, algorithm in results))
+    results = {(task, name): found for (task, name), found in published.results().items() if task in tasks}
+    theirs = list(dict.fromkeys(name for _, name in results))
     rows: dict[str, dict[str, Cell]] = {}
     for task in tasks:
         rows[task] = {name: _cell([returns[task]], mean) for name, returns in finals.items() if task in returns}
         for name in theirs:
             if (task, name) in results:
-                result = results[task, name]
-                rows[task][paper(name)] = Cell(result.mean, (result.low, result.high), None)
+                rows[task][paper(name)] = of_estimate(results[task, name])
     covered = list(next(iter(finals.values())))
     unit = unit_of(suite)
     aggregates: dict[str, dict[str, Cell]] = {}
@@ -98,9 +101,9 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
             if len(means) == len(covered):
                 aggregates[aggregate][paper(name)] = Cell(float(function(means)), None, None)
     if len(covered) == len(tasks):
-        for row in published.aggregates():
-            if row.suite == suite:
-                aggregates[row.aggregate][paper(row.algorithm)] = Cell(row.mean, (row.low, row.high), None)
+        for (of, aggregate, name), found in published.aggregates().items():
+            if of == suite:
+                aggregates[aggregate][paper(name)] = of_estimate(found)
     return SuiteTable(suite, steps, list(finals), [paper(name) for name in theirs], rows, covered, aggregates)
 
 
@@ -125,7 +128,6 @@ def alone(records: Sequence[Record]) -> list[Alone]:
 def design_study(records: Sequence[Record]) -> list[Study]:
     """The differences in mean score from MR.Q's own runs, of the tasks that both have."""
     found = []
-    published_ones = {(row.variant, row.suite): row for row in published.design_study()}
     for suite in PROTOCOLS:
         tasks, steps = names_in(suite), steps_of(suite)
         plain = _returns(records, DEFAULT, tasks, steps)
@@ -138,8 +140,8 @@ def design_study(records: Sequence[Record]) -> list[Study]:
                 def difference(scores: Sequence[Array], count: int = len(both)) -> Array:
                     return np.asarray(mean(scores[:count]) - mean(scores[count:]))
 
-                _, _, *theirs = published_ones[variant, suite]
-                found.append(Study(variant, suite, estimate(scores, difference), Estimate(*theirs), both))
+                theirs = published.design_study()[variant, suite]
+                found.append(Study(variant, suite, estimate(scores, difference), theirs, both))
     return sorted(found, key=lambda study: list(VARIANTS).index(study.variant))
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from mrq.benchmark.variants import steps_of
 from mrq.environments.tasks import names_in
 from mrq.report import words
-from mrq.report.intervals import Estimate
 from mrq.report.report import Report
 from mrq.report.suites import section_of
 from mrq.report.svg import counted
-from mrq.report.tables import Cell, SuiteTable, paper
+from mrq.report.tables import Cell, SuiteTable, of_estimate, paper
 
 CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds", "tasks")
 STUDY = "design study"
@@ -45,8 +44,8 @@ def as_csv(report: Report) -> str:
                 write(table.suite, name, column, table.steps, cell, tasks)
     for study in report.study:
         steps, theirs = steps_of(study.suite), len(names_in(study.suite))
-        write(study.suite, STUDY, study.variant, steps, _plain(study.ours), len(study.tasks))
-        write(study.suite, STUDY, paper(study.variant), steps, _plain(study.paper), theirs)
+        write(study.suite, STUDY, study.variant, steps, of_estimate(study.ours), len(study.tasks))
+        write(study.suite, STUDY, paper(study.variant), steps, of_estimate(study.paper), theirs)
     for alone in report.alone:
         write(section_of(alone.task), alone.task, alone.algorithm, alone.step, alone.cell)
     return file.getvalue()
@@ -64,7 +63,7 @@ def _suite(table: SuiteTable) -> list[str]:
 
 def _design_study(report: Report) -> list[str]:
     rows = [
-        [s.variant, s.suite, _text(_plain(s.ours), 2), str(len(s.tasks)), _text(_plain(s.paper), 2)]
+        [s.variant, s.suite, _text(of_estimate(s.ours), 2), str(len(s.tasks)), _text(of_estimate(s.paper), 2)]
         for s in report.study
     ]
     table = _table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows)
@@ -97,10 +96,6 @@ def _ran(report: Report) -> list[str]:
 def _missing(report: Report) -> list[str]:
     rows = [[missing.algorithm, missing.suite, *words.missing(missing)] for missing in report.missing]
     return ["## What is missing", _table(["", "suite", *words.MISSING_COLUMNS], rows)] if rows else []
-
-
-def _plain(found: Estimate) -> Cell:
-    return Cell(found.mean, (found.low, found.high), None)
 
 
 def _text(cell: Cell | None, digits: int) -> str:
