@@ -84,22 +84,24 @@ def state_of(job: Job) -> tuple[State, int, str]:
         step, owes = run.step, run.unfinished
     except MRQError as error:
         return State.UNUSABLE, 0, str(error)
-    asked = MRQ if job.baseline is None else job.variant
-    if run.algorithm != asked:
-        return (
-            State.UNUSABLE,
-            0,
-            f"the run in {job.path} is one of {run.algorithm}, not of {asked}; choose other --runs.",
-        )
-    if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
-        return State.UNUSABLE, 0, f"the run in {job.path} was trained with other hyperparameters; choose other --runs."
-    for name in ("evaluate_every", "evaluation_episodes"):
-        theirs, ours = getattr(run.settings, name), getattr(job.settings, name)
-        if theirs != ours:
-            option = f"--{name.replace('_', '-')}"
-            return State.UNUSABLE, 0, f"the run in {job.path} has {option} {theirs}, not {ours}; choose other --runs."
+    if other := _what_is_other(run, job):
+        return State.UNUSABLE, 0, f"the run in {job.path} {other}; choose other --runs."
     unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and owes)
     return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
+
+
+def _what_is_other(run: RunFolder, job: Job) -> str:
+    """How a run differs from what was asked for; nothing where it does not."""
+    algorithm = MRQ if job.baseline is None else job.variant
+    if run.algorithm != algorithm:
+        return f"is one of {run.algorithm}, not of {algorithm}"
+    if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
+        return "was trained with other hyperparameters"
+    for name in ("evaluate_every", "evaluation_episodes"):
+        theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
+        if theirs != asked:
+            return f"has --{name.replace('_', '-')} {theirs}, not {asked}"
+    return ""
 
 
 def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET) -> list[list[Job]]:

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS
-from mrq.environments.tasks import names_in, paper_tasks
+from mrq.environments.tasks import paper_tasks
 from mrq.interface import Array
 from mrq.report import published
 from mrq.report.intervals import Estimate, estimate_curve
@@ -83,7 +83,7 @@ def suite_panels(records: Sequence[Record], tables: Sequence[SuiteTable]) -> lis
             if (curve := _curve(groups, algorithm, True, normalised=True)) is not None:
                 curves.append(curve)
         title, unit = NAMES[table.suite]
-        paper = _aggregate(table.suite) if len(table.covered) == len(names_in(table.suite)) else None
+        paper = _aggregate(table.suite) if table.whole else None
         title = f"{title}: mean of {len(table.covered)}{'' if paper else f' of {len(table.rows)}'} tasks"
         made.append(Panel(table.suite, title, unit, table.steps, curves, paper))
     return [panel for panel in made if panel.curves]

@@ -47,10 +47,10 @@ def draw(report: Report) -> list[Figure]:
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     try:
         folder.mkdir(exist_ok=True)
-        for figure in figures:
-            write(folder / f"{figure.name}.svg", figure.svg)
     except OSError as error:
         raise MRQError(f"figures cannot be written to {folder}: {error.strerror}; choose another --figures.") from None
+    for figure in figures:
+        write(folder / f"{figure.name}.svg", figure.svg)
 
 
 def colours_of(algorithms: Sequence[str]) -> dict[str, int]:

@@ -61,7 +61,7 @@ def sections(report: Report, figures: Sequence[Figure]) -> list[Section]:
 def _summary(report: Report, figures: Sequence[Figure]) -> Section:
     """The paper's front page, of the suites that we have whole."""
     tables = {table.suite: table for table in report.tables}
-    whole = [table.suite for table in report.tables if table.whole]
+    whole = {suite for suite, table in tables.items() if table.whole}
     lacking = [_lacking(suite, tables.get(suite)) for suite in PROTOCOLS if suite not in whole]
     panels = [figure for figure in figures if figure.kind == "panel"]
     parts = []

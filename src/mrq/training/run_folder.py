@@ -16,6 +16,8 @@ import os
 import platform
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,9 +107,8 @@ class RunFolder:
         self.settings = replace(self.settings, steps=steps)
         document = json.loads((self.path / DOCUMENT).read_text())
         document["settings"]["steps"] = steps
-        aside = self.path / (DOCUMENT + ASIDE)
-        aside.write_text(json.dumps(document, indent=1) + "\n")
-        aside.replace(self.path / DOCUMENT)
+        with written_aside(self.path / DOCUMENT) as aside:
+            aside.write_text(json.dumps(document, indent=1) + "\n")
 
     def lock(self) -> None:
         """Keeps a second process from training the same run; released when this one ends.
@@ -125,12 +126,10 @@ class RunFolder:
     def rewind(self, step: int) -> None:
         """Forgets the evaluations after `step`, which a resumed run will come to again."""
         kept = [row for row in self.evaluations() if int(row["step"]) <= step]
-        aside = self.path / (EVALUATIONS + ASIDE)
-        with aside.open("w", newline="") as file:
+        with written_aside(self.path / EVALUATIONS) as aside, aside.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
-        aside.replace(self.path / EVALUATIONS)
 
     def evaluations(self) -> list[dict[str, str]]:
         path = self.path / EVALUATIONS
@@ -212,6 +211,18 @@ def create_run_folder(
     run = RunFolder(path)
     run.lock()
     return run
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """Where to write a file that then takes the place of the one that was there; that one stays if it goes wrong."""
+    aside = path.with_name(path.name + ASIDE)
+    try:
+        yield aside
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def identity(task: str, seed: int, hyperparameters: Hyperparameters) -> dict[str, Any]:
