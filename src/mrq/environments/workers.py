@@ -228,10 +228,19 @@ AnyEnvironments = Environments | Workers  # their common parts are what training
 
 
 def processes_worth(seconds: Sequence[float], cores: int) -> int:
-    """How many processes pay for environments whose steps take `seconds` each; 0 where they are better off in ours."""
-    processes = min(cores, len(seconds))
-    busiest = max(sum(seconds[i] for i in members) for members in _spread(seconds, processes))
-    return processes if busiest + LATENCY < sum(seconds) else 0
+    """How many processes pay for environments whose steps take `seconds` each; 0 where they are better off in ours.
+
+    The fewest that take no longer than one a core would: one that only waits for others still takes their memory, and
+    shares its core with them.
+    """
+
+    def busiest(processes: int) -> float:
+        return max(sum(seconds[i] for i in members) for members in _spread(seconds, processes))
+
+    shortest = busiest(cores)
+    if shortest + LATENCY >= sum(seconds):
+        return 0
+    return next(processes for processes in range(1, cores + 1) if busiest(processes) <= shortest)
 
 
 def refuse_changed_spaces(name: str, expected: Spec, found: Spec) -> None:

@@ -24,6 +24,7 @@ from mrq.training.settings import Settings
 from mrq.version import __version__
 
 RANDOM_STEPS = 1_000  # enough to sample from
+PERIODS = 4  # target periods, on a GPU; a CPU is measured over one
 REPEATS = 100
 # The parts of a step, and what they are called in a table.
 COLUMNS = {"environments": "env", "transfer": "transfer", "encoder": "encoder", "value and policy": "value, policy"}
@@ -60,10 +61,13 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
         population.update(_never)
         _wait(population)
         first_update = time.perf_counter() - began
+        # From the middle of a period, where everything is compiled and captured, to the middle of another: what follows
+        # a period's encoder updates may run beside them.
         period = settings.hyperparameters.target_period
-        _advance(population, period - 1)  # everything is compiled and captured after it
-        say(f"{period} steps")
-        whole = _seconds(population, lambda: _advance(population, 1), period)
+        _advance(population, period // 2)
+        steps = period * (PERIODS if device.type == "cuda" else 1)
+        say(f"{steps:,} steps")
+        whole = _seconds(population, lambda: _advance(population, 1), steps)
         parts = _parts(population)
     finally:
         population.environments.close()
