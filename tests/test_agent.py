@@ -122,6 +122,7 @@ def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):
 
 def test_run_folder_evaluations_and_callback(small, tmp_path):
     agent = MRQ("CartPole-v1", hyperparameters=small)
+    (tmp_path / "run").mkdir()
     agent.learn(40, evaluate_every=20, run_folder=tmp_path / "run")
     assert len((tmp_path / "run" / "evaluations.csv").read_text().splitlines()) == 4  # header, 0, 20, 40
     steps = []

@@ -22,7 +22,7 @@ from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
-from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, identity
+from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, identity, occupied
 from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, guarded, load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
@@ -145,7 +145,7 @@ class MRQ:
         Saving to the same path again replaces the checkpoint; what else the folder holds stays.
         """
         path = Path(path)
-        run = self._open(path) if path.exists() else self._create(path, self._settings)
+        run = self._open(path) if occupied(path) else self._create(path, self._settings)
         try:
             save(self._population, [run], [0])
         finally:

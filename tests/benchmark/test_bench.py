@@ -45,7 +45,7 @@ def asked(said, shown, runs="runs", algorithms=("mrq",), seeds=2, variants=()):
 
 
 def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
-    (tmp_path / "gym" / "Hopper-v4" / "seed-1").mkdir(parents=True)
+    (tmp_path / "gym" / "Hopper-v4" / "seed-1" / "else").mkdir(parents=True)
     said, shown = [], []
     asked(said, shown, runs=str(tmp_path), variants=["no-lap"])
     (head, *lines), last = shown[0], said[-1]
@@ -56,7 +56,7 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
         ["all", "", "4", "3", "0", "0", "1"],
     ]
     assert last.startswith("gym/Hopper-v4 (seed 1) is unusable: there is no run in ")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["Hopper-v4", "gym", "seed-1"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["Hopper-v4", "else", "gym", "seed-1"]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
         ({"variants": ["PPO"]}, "there is no variant 'PPO'"),
         ({"algorithms": []}, "--algorithm is empty; give mrq, or baselines such as ppo."),
         ({"algorithms": ["ppo"], "variants": ["no-lap"]}, "--variants are MR.Q's; add mrq to --algorithm."),
+        ({"runs": __file__}, f"{__file__} is a file; give --runs a folder."),
         ({"runs": "s3://bucket/runs"}, "s3://bucket/runs is an address, to which --engine ray alone sends runs"),
     ],
 )
@@ -79,6 +80,7 @@ def test_what_cannot_be_asked_for(options, sentence):
 def test_a_run_that_cannot_be_used_does_not_stop_the_others(tmp_path):
     broken = tmp_path / "runs" / "gym" / "Hopper-v4" / "seed-0"
     broken.mkdir(parents=True)
+    (broken / "notes.txt").touch()
     command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, "--steps", 210, *SHORT, "--runs", "runs/"]
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 1

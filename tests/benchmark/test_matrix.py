@@ -80,6 +80,8 @@ def test_states(tmp_path, small):
     state, _, why = state_of(changed)
     assert (state, "has --evaluation-episodes 10, not 3" in why) == (State.UNUSABLE, True)
     third.path.mkdir()
+    assert state_of(third) == (State.TO_DO, 0, "")
+    (third.path / "notes.txt").touch()
     state, _, why = state_of(third)
     assert (state, "it has no run.json" in why) == (State.UNUSABLE, True)
     (first.path / "evaluations.csv").write_bytes(b"\xff\xfe")

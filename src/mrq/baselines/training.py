@@ -21,7 +21,7 @@ from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
 from mrq.training.learning_curve import draw_learning_curve
 from mrq.training.progress import ProgressBar, Watch
-from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.run_folder import RunFolder, create_run_folder, occupied
 from mrq.training.runs import evaluation_environments, run_path
 from mrq.training.settings import Settings
 
@@ -50,7 +50,7 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
     spec, path = probes[agent.task].spec, run_path(root, *agent)
     kind.refuse_actions_of(agent.task, spec.discrete)
     with closing(PlainEnvironment(agent.task)) as environment:
-        run = _opened(path, kind) if path.exists() else None
+        run = _opened(path, kind) if occupied(path) else None
         saved = None if run is None else latest_checkpoint(run.checkpoints)
         device = chosen_device(settings.device)
         baseline, seconds = _made(kind, Beginning(environment, agent.seed, settings.total_steps, device, saved))

@@ -56,6 +56,8 @@ def bench(
         _refuse_without_ray()
     elif is_address(runs):
         raise MRQError(f"{runs} is an address, to which --engine ray alone sends runs; give --runs a folder.")
+    elif Path(runs).is_file():
+        raise MRQError(f"{runs} is a file; give --runs a folder.")
     with at_hand(runs) as place:
         root = place if cluster is None else place.absolute()  # workers are elsewhere
         matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)

@@ -15,6 +15,7 @@ from mrq.benchmark.matrix import Job, State, state_of
 from mrq.environments.children import how_it_ended, without_main
 from mrq.errors import MRQError, one_line
 from mrq.training.progress import Progress, Watch
+from mrq.training.run_folder import occupied
 from mrq.training.runs import resume, start
 
 LOOKING_UP = 0.5  # seconds between two looks whether to stop
@@ -88,7 +89,7 @@ def _process(connection: "Connection[Any, Any]", fleet: Sequence[Job]) -> None:
 def train(fleet: Sequence[Job], tell: Watch) -> None:
     """What is left of it: a worker before this one may have begun some of its runs, or finished them."""
     due = [job for job in fleet if state_of(job)[0].due]
-    begun, new = ([job for job in due if job.path.exists() is there] for there in (True, False))
+    begun, new = ([job for job in due if occupied(job.path) is there] for there in (True, False))
     settings, root = fleet[0].settings, fleet[0].root
     if fleet[0].baseline is not None:
         for job in due:

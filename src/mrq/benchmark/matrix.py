@@ -13,7 +13,7 @@ from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Agent, Spec
 from mrq.replay.buffer import bytes_needed, slots_needed
-from mrq.training.run_folder import MRQ, RunFolder
+from mrq.training.run_folder import MRQ, RunFolder, occupied
 from mrq.training.runs import run_path
 from mrq.training.settings import Settings
 
@@ -77,7 +77,7 @@ def jobs(
 
 def state_of(job: Job) -> tuple[State, int, str]:
     """Of a job's run: its state, the step it has come to, and why it is unusable."""
-    if not job.path.exists():
+    if not occupied(job.path):
         return State.TO_DO, 0, ""
     try:
         run = RunFolder(job.path)
@@ -111,7 +111,7 @@ def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET)
     """
 
     def kind(job: Job) -> str:
-        return repr((suite_of(job.agent.task), job.settings, job.root, job.path.exists()))
+        return repr((suite_of(job.agent.task), job.settings, job.root, occupied(job.path)))
 
     made = []
     for _, group in groupby(sorted(due, key=kind), key=kind):

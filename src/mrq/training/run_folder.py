@@ -17,7 +17,7 @@ import platform
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -229,8 +229,15 @@ def identity(task: str, seed: int, hyperparameters: Hyperparameters) -> dict[str
     return {"task": task, "seed": seed, "hyperparameters": asdict(hyperparameters)}
 
 
+def occupied(path: Path) -> bool:
+    """Whether there is anything; an empty folder is as good as none."""
+    with suppress(OSError):
+        return next(path.iterdir(), None) is not None
+    return path.exists()
+
+
 def refuse_existing(path: Path) -> None:
-    if path.exists():
+    if occupied(path):
         raise MRQError(
             f"the run folder {path} already exists; go on with it by `mrq resume {shlex.quote(str(path))}`, "
             "or choose another place with --runs."
