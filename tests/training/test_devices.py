@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from mrq.training.devices import chosen_precision
+from mrq import MRQError
+from mrq.training.devices import chosen_device, chosen_precision
 from mrq.training.settings import Settings
 
 
@@ -20,3 +21,13 @@ from mrq.training.settings import Settings
 def test_precision_by_device(asked, device, has_bf16, chosen, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
     assert chosen_precision(Settings(precision=asked), torch.device(device)) == chosen
+
+
+def test_a_gpu_is_taken_by_its_number_or_without(monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch._C, "_cuda_setDevice", taken.append, raising=False)
+    assert [str(chosen_device(name)) for name in ("cuda", "cuda:0", "cuda:1")] == ["cuda", "cuda:0", "cuda:1"]
+    assert taken == [0, 0, 1]
+    with pytest.raises(MRQError, match="cuda:2 was asked for and PyTorch sees 2 GPUs"):
+        chosen_device("cuda:2")

@@ -16,9 +16,10 @@ def chosen_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
     if device.type == "cuda":
-        if (device.index or 0) >= torch.cuda.device_count():
+        index = device.index or 0
+        if index >= torch.cuda.device_count():
             raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
-        torch.cuda.set_device(device)  # streams, events and graphs belong to the present device
+        torch.cuda.set_device(index)  # streams, events and graphs belong to the present device
     return device
 
 
