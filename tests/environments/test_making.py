@@ -18,7 +18,21 @@ def test_ids_and_factories():
 def test_a_module_in_the_present_folder(tmp_path, monkeypatch):
     (tmp_path / "my_own.py").write_text("import gymnasium as gym\ndef make():\n    return gym.make('CartPole-v1')\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
     assert make_environment("my_own:make").spec.id == "CartPole-v1"
+
+
+def test_a_module_may_change_the_path_and_import_its_neighbours_late(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "from_lib.py").write_text("ID = 'CartPole-v1'\n")
+    (tmp_path / "neighbour.py").write_text("import gymnasium as gym\n")
+    (tmp_path / "adventurous.py").write_text(
+        "import sys\nsys.path.insert(0, 'lib')\n"
+        "def make():\n    from neighbour import gym\n    from from_lib import ID\n    return gym.make(ID)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert make_environment("adventurous:make").spec.id == "CartPole-v1"
 
 
 @pytest.mark.parametrize(

@@ -77,16 +77,15 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
 
 
 def _import(module_name: str, task: str) -> Any:
-    """Also from the present folder, where one's own environment usually lies."""
-    sys.path.insert(0, os.getcwd())
+    """Also from the present folder, where one's own environment usually lies, and what it imports later."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
         raise MRQError(f"there is no module {module_name!r} for {task!r}, here or installed.") from None
-    finally:
-        sys.path.pop(0)
 
 
 def _call(factory: Callable[..., Environment], options: dict[str, Any], task: str) -> Environment:
