@@ -87,6 +87,7 @@ def test_save_and_load_go_on_as_if_nothing_had_happened(small, make, tmp_path):
     assert same_parameters(loaded, straight)
     loaded.save(tmp_path / "agent")  # replaces the checkpoint
     assert MRQ.load(tmp_path / "agent", env=make()).num_timesteps == 60
+    assert json.loads((tmp_path / "agent" / "run.json").read_text())["settings"]["steps"] == 60
 
 
 def test_learning_twice_is_learning_once(small):
@@ -123,7 +124,7 @@ def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):
 def test_run_folder_evaluations_and_callback(small, tmp_path):
     agent = MRQ("CartPole-v1", hyperparameters=small)
     (tmp_path / "run").mkdir()
-    agent.learn(40, evaluate_every=20, run_folder=tmp_path / "run")
+    agent.learn(40, evaluate_every=np.int64(20), run_folder=tmp_path / "run")
     assert len((tmp_path / "run" / "evaluations.csv").read_text().splitlines()) == 4  # header, 0, 20, 40
     steps = []
     agent.learn(1_000, callback=lambda agent: steps.append(agent.num_timesteps) or len(steps) < 5)

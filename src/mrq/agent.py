@@ -98,6 +98,7 @@ class MRQ:
         more = _whole(total_steps, "total_steps")
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
+        evaluate_every = _whole(evaluate_every, "evaluate_every")
         settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
@@ -147,6 +148,7 @@ class MRQ:
         path = Path(path)
         run = self._open(path) if occupied(path) else self._create(path, self._settings)
         try:
+            run.extend(max(run.settings.total_steps, self.num_timesteps))
             save(self._population, [run], [0])
         finally:
             run.close()

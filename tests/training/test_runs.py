@@ -7,7 +7,7 @@ import pytest
 
 from mrq import MRQError
 from mrq.interface import Agent
-from mrq.training import loop
+from mrq.training import loop, runs
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
@@ -67,3 +67,34 @@ def test_a_run_that_cannot_be_locked_says_so(settings, tmp_path):
     (run.path / "lock").mkdir()
     with pytest.raises(MRQError, match=r"the run in .*seed-0 cannot be locked: Is a directory\."):
         resume([run.path], 65, quiet)
+
+
+def test_runs_resumed_together_keep_their_own_time(settings, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
+    for seed, seconds in ((0, 100.0), (1, 7.0)):
+        monkeypatch.setattr(loop, "evaluate", _taking(seconds, now, loop.evaluate))
+        start([Agent("Pendulum-v1", seed)], settings, tmp_path, quiet)
+        monkeypatch.undo()
+        monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
+    first, second = resume([tmp_path / "Pendulum-v1" / f"seed-{seed}" for seed in (0, 1)], 70, quiet).runs
+    # Evaluations at 0, 50 and 60 took their time; a row tells how much had passed before it.
+    assert [float(row["seconds"]) for row in first.evaluations()] == [0, 100, 200, 300]
+    assert [float(row["seconds"]) for row in second.evaluations()] == [0, 7, 14, 21]
+
+
+def _taking(seconds, now, evaluate):
+    def slow(*arguments, **options):
+        now[0] += seconds
+        return evaluate(*arguments, **options)
+
+    return slow
+
+
+def test_a_run_goes_on_as_the_machine_it_is_on_asks(settings, tmp_path, monkeypatch):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    asked = []
+    monkeypatch.setattr(runs, "train", lambda *arguments: asked.append(arguments[3]))
+    machine = replace(settings, workers=1, checkpoint_minutes=30.0, device="cpu", environment_timeout=9.0, compile="on")
+    resume([run.path], 65, quiet, machine=machine)
+    assert asked == [replace(machine, steps=65, compile="auto")]

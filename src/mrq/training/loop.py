@@ -51,6 +51,7 @@ def train(
         population.seconds = time.monotonic() - began
         if evaluation_environments is not None and _evaluation_due(population, settings):
             _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
+            population.seconds = time.monotonic() - began
         if interrupted() or population.steps >= settings.total_steps:
             break
         if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
@@ -116,7 +117,7 @@ def _evaluate(
         evaluation, (task, seed) = evaluations[agent], population.agents[agent]
         texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} (seed {seed})")
         if runs:
-            runs[agent].record_evaluation(population.steps, evaluation, population.seconds)
+            runs[agent].record_evaluation(population.steps, evaluation, population.seconds[agent])
     known = population.updates > 0 and progress.steps_per_second > 0
     speed = f", {progress.steps_per_second:,.1f} steps/s" if known else ""
     for task, of_task in texts.items():

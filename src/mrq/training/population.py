@@ -69,7 +69,7 @@ class Population:
         self.encoder_updates = 0
         self.updates = 0  # of value and policy
         self.evaluated_at = -1  # the step of the last evaluation
-        self.seconds = 0.0  # that training has taken so far
+        self.seconds = np.zeros(len(seeds))  # that training has taken so far
         self.episodes = np.zeros(len(seeds), int)  # begun
         self.over = np.ones(len(seeds), bool)  # the next step begins an episode
         self.episode_returns = np.zeros(len(seeds))
@@ -205,7 +205,7 @@ class Population:
         arrays, replay_counters = self.replay.state_of(agent)
         counters: dict[str, Any] = {name: getattr(self, name) for name in COUNTERS}
         counters |= {
-            "seconds": self.seconds,
+            "seconds": float(self.seconds[agent]),
             "episodes": int(self.episodes[agent]),
             "over": bool(self.over[agent]),
             "episode_return": float(self.episode_returns[agent]),
@@ -223,7 +223,7 @@ class Population:
         self.replay.load_state_of(agent, arrays, counters["replay"])
         for name in COUNTERS:
             setattr(self, name, counters[name])
-        self.seconds = counters["seconds"]
+        self.seconds[agent] = counters["seconds"]
         self.episodes[agent] = counters["episodes"]
         self.over[agent] = counters["over"]
         self.episode_returns[agent] = counters["episode_return"]

@@ -169,6 +169,7 @@ class RunFolder:
             self._writer.close()
         if self._lock is not None:
             os.close(self._lock)
+            self._lock = None
 
 
 def create_run_folder(
@@ -199,10 +200,11 @@ def create_run_folder(
         "versions": _versions(),
     }
     refuse_existing(path)
+    text = json.dumps(document, indent=1) + "\n"
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         aside.mkdir(parents=True)
-        (aside / DOCUMENT).write_text(json.dumps(document, indent=1) + "\n")
+        (aside / DOCUMENT).write_text(text)
         (aside / EVALUATIONS).write_text(",".join(COLUMNS) + "\n")
         aside.rename(path)
     except OSError as error:

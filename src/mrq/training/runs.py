@@ -6,11 +6,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
@@ -19,7 +21,7 @@ from mrq.environments.stepping import EnvironmentFault, Environments
 from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Agent
+from mrq.interface import Agent, Array
 from mrq.replay.buffer import reserve, slots_needed
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
 from mrq.training.compiling import compile_if_possible, worth_compiling
@@ -73,13 +75,28 @@ def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, wat
         return Outcome(runs, failed, interrupted)
 
 
-def resume(folders: Sequence[Path], steps: int | None, say: Say, watch: Watch | None = None) -> Outcome:
+def resume(
+    folders: Sequence[Path],
+    steps: int | None,
+    say: Say,
+    watch: Watch | None = None,
+    machine: Settings | None = None,  # whose device, processes and times are taken rather than the runs'
+) -> Outcome:
     """Goes on with runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise MRQError("a run folder is given twice; give each once.")
     runs = [RunFolder(folder) for folder in folders]
+    with ExitStack() as stack:
+        for run in runs:
+            stack.callback(run.close)
+        return _resume(runs, steps, say, watch, machine)
+
+
+def _resume(
+    runs: list[RunFolder], steps: int | None, say: Say, watch: Watch | None, machine: Settings | None
+) -> Outcome:
     places = {}
     for run in runs:
         run.refuse_baseline()
@@ -93,13 +110,14 @@ def resume(folders: Sequence[Path], steps: int | None, say: Say, watch: Watch | 
         run.lock()
         counters = counters_of(run, latest_checkpoint(run.checkpoints))
         places[run.path] = [counters.get(name) for name in COUNTERS]
+        if steps is not None:
+            run.settings = replace(run.settings, steps=steps)
+        if machine is not None:
+            run.settings = run.settings.on_machine_of(machine)
     timeout = max(run.settings.environment_timeout for run in runs)
     probes = probe(list(dict.fromkeys(run.task for run in runs)), timeout)
     for run in runs:
         check_spaces(run, probes[run.task].spaces)
-    if steps is not None:
-        for run in runs:
-            run.settings = replace(run.settings, steps=steps)
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
@@ -191,16 +209,24 @@ def evaluation_environments(
 
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
-    checkpoint = latest_checkpoint(run.checkpoints)
-    if checkpoint is None:
+    state = saved_state(run)
+    if state is None:
         return
-    counters = counters_of(run, checkpoint)
     try:
-        sentence = population.load_state_of(agent, read_tensors(checkpoint), read_arrays(checkpoint), counters)
+        sentence = population.load_state_of(agent, *state)
     except KeyError as error:
         raise MRQError(f"the checkpoint in {run.path} is another version's: it has no {error}.") from None
     if sentence is not None:
         say(sentence)
+
+
+def saved_state(run: RunFolder) -> tuple[dict[str, Tensor], dict[str, Array], dict[str, Any]] | None:
+    """What its last checkpoint holds; None where it has none."""
+    checkpoint = latest_checkpoint(run.checkpoints)
+    if checkpoint is None:
+        return None
+    counters = counters_of(run, checkpoint)
+    return read_tensors(checkpoint), read_arrays(checkpoint), counters
 
 
 def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:

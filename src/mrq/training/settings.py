@@ -11,6 +11,7 @@ from mrq.hyperparameters import Hyperparameters
 MOST_STEPS = 10_000_000_000
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
+OF_MACHINE = ("device", "workers", "checkpoint_minutes", "environment_timeout")  # a run may go on with others
 CHOICES = {"compile": get_args(Switch), "precision": get_args(Precision), "overlap": get_args(Switch)}
 
 
@@ -56,6 +57,9 @@ class Settings:
             raise MRQError(f"--workers is {self.workers}; it must be 0 (none) or more.")
         if not 0 < self.environment_timeout < float("inf"):
             raise MRQError(f"--environment-timeout is {self.environment_timeout}; it must be above 0.")
+
+    def on_machine_of(self, other: "Settings") -> "Settings":
+        return replace(self, **{name: getattr(other, name) for name in OF_MACHINE})
 
     @property
     def total_steps(self) -> int:
