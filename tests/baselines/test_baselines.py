@@ -8,15 +8,20 @@ import signal
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 
 from mrq import MRQ, MRQError
+from mrq.baselines import stable_baselines
 from mrq.baselines.baseline import Beginning
 from mrq.baselines.environment import PlainEnvironment
 from mrq.baselines.kinds import KINDS, kind_of
 from mrq.baselines.training import train_baseline
 from mrq.interface import Agent
 from mrq.report.records import collect
+from mrq.training.evaluation import Evaluation
+from mrq.training.learning_curve import draw_learning_curve
 from mrq.training.playing import play
+from mrq.training.run_folder import create_run_folder
 from mrq.training.settings import Settings
 from tests.baselines.toy import CONSTANT
 
@@ -116,6 +121,41 @@ def test_td3_goes_on_with_its_replay(tmp_path):
     (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
     loaded = KINDS["td3"].make(Beginning(PlainEnvironment("Pendulum-v1"), 0, 90, torch.device("cpu"), saved))
     assert loaded._model.replay_buffer.size() == 59  # it takes up a step after it has asked whether to go on
+
+
+def test_a_replay_grows_with_the_steps_asked_for(tmp_path):
+    agent = Agent("Pendulum-v1", 0)
+    train_baseline(KINDS["td3"], agent, SHORT, tmp_path)
+    (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
+    small, large = (
+        KINDS["td3"].make(Beginning(PlainEnvironment("Pendulum-v1"), 0, steps, torch.device("cpu"), saved))
+        for steps in (60, 90)
+    )
+    held, grown = small._model.replay_buffer, large._model.replay_buffer
+    assert (held.buffer_size, grown.buffer_size, grown.size()) == (60, 90, held.size())
+    np.testing.assert_array_equal(grown.observations[:59], held.observations[:59])
+    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.ones(1), np.zeros(1), [{}])
+    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.full(1, 2.0), np.zeros(1), [{}])  # over the oldest
+    in_order = stable_baselines._grown(held, 90)
+    assert in_order.rewards[:60, 0].tolist() == [*grown.rewards[1:59, 0].tolist(), 1.0, 2.0]
+    assert (in_order.pos, in_order.full) == (60, False)
+
+
+def test_an_environment_that_fails_leaves_a_checkpoint(tmp_path):
+    with pytest.raises(MRQError, match=r"nan_observation \(seed 0\) failed at step 29: the observation .* NaN"):
+        train_baseline(KINDS["ppo"], Agent(f"{HERE}:nan_observation", 0), SHORT, tmp_path)
+    assert [path.name for path in tmp_path.rglob("000001-*")] == ["000001-step-29"]
+
+
+def test_the_curve_of_a_baseline_marks_no_random_steps(tmp_path, monkeypatch):
+    marked, settings = [], Settings(steps=20_000, evaluate_every=20_000)
+    monkeypatch.setattr(Axes, "axvline", lambda *arguments, **options: marked.append(arguments))
+    for algorithm in ("PPO", "MR.Q"):
+        run = create_run_folder(tmp_path / algorithm, "CartPole-v1", 0, settings, False, {}, 1, algorithm)
+        run.record_evaluation(20_000, Evaluation([1.0], [1]), 1.0)
+        draw_learning_curve(run)
+        assert len(marked) == (algorithm == "MR.Q")
+        run.close()
 
 
 def test_a_damaged_checkpoint_is_said_and_kept(tmp_path):

@@ -12,6 +12,8 @@ from mrq.algorithm.noise import Noise
 from mrq.baselines.baseline import Baseline, Beginning, Kind
 from mrq.baselines.environment import PlainEnvironment
 from mrq.environments.probing import probe
+from mrq.environments.spaces import Fault
+from mrq.environments.stepping import failed_at, fault_sentence
 from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError, one_line
 from mrq.interface import Agent, Spec
@@ -58,6 +60,7 @@ def train_baseline(kind: Kind, agent: Agent, settings: Settings, root: Path, wat
             spaces = probes[agent.task].spaces
             run = create_run_folder(path, *agent, settings, False, spaces, baseline.parameters, kind.name)
         else:
+            run.settings = run.settings.on_machine_of(settings)
             run.extend(settings.total_steps)
             run.rewind(baseline.steps)
         evaluated = evaluation_environments([agent], probes, settings)
@@ -146,7 +149,11 @@ def _train(
 
     evaluate_if_due()
     if baseline.steps < settings.total_steps and not interrupted():
-        baseline.learn(settings.total_steps, after_step)
+        try:
+            baseline.learn(settings.total_steps, after_step)
+        except Fault as fault:
+            save()
+            raise MRQError(fault_sentence(agent.name, failed_at(baseline.steps), str(fault))) from fault
     save()
 
 

@@ -3,7 +3,7 @@
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import MRQ, RunFolder
 
 
 def draw_learning_curve(run: RunFolder) -> None:
@@ -19,7 +19,7 @@ def draw_learning_curve(run: RunFolder) -> None:
     axes.fill_between(steps, low, high, alpha=0.2, linewidth=0, label="standard deviation over episodes")
     axes.plot(steps, means, marker="o", markersize=3, label="mean evaluation return")
     random_steps = run.settings.hyperparameters.random_steps
-    if steps and steps[-1] > random_steps:
+    if run.algorithm == MRQ and steps and steps[-1] > random_steps:
         axes.axvline(random_steps, color="grey", linestyle=":", label="learning begins")
     axes.set_xlabel("environment steps")
     axes.set_ylabel("return")
