@@ -22,7 +22,7 @@ ALLOWED = {
     "baselines": NEUTRAL | {"algorithm", "environments", "training"},
     "benchmark": NEUTRAL | {"baselines", "environments", "replay", "training"},
     "report": NEUTRAL | {"benchmark", "environments", "training"},
-    "agent": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "training"},
+    "agent": NEUTRAL | {"randomness", "environments", "training"},
     "cli": NEUTRAL | {"environments", "training", "benchmark", "report"},
     "theory": {"interface"},
     "__init__": {"agent", "errors", "hyperparameters", "version"},

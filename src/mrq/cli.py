@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -41,7 +42,7 @@ class Train:
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
         agents = agents_of(self.tasks, self.seeds or (self.seed or 0,))
-        report(start(agents, self.settings, self.runs, say))
+        conclude(start(agents, self.settings, self.runs, say))
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Resume:
     def run(self) -> None:
         from mrq.training.runs import resume
 
-        report(resume(self.run_folders, self.steps, say))
+        conclude(resume(self.run_folders, self.steps, say))
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,12 @@ class Speed:
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
+        from mrq.report.writing import write
         from mrq.training.speed import markdown, measure_speed, table
 
         if not self.tasks or min(self.agents, default=0) < 1:
             raise MRQError("give one task or more, and 1 or more --agents.")
+        refuse_outputs([self.markdown])
         fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
         speeds = []
         for fleet in fleets:
@@ -112,8 +115,7 @@ class Speed:
                 speeds.append(measure_speed(fleet, range(agents), self.settings, say))
         show(table(speeds))
         if self.markdown is not None:
-            self.markdown.parent.mkdir(parents=True, exist_ok=True)
-            self.markdown.write_text(markdown(speeds, self.settings))
+            write(self.markdown, markdown(speeds, self.settings))
 
 
 @dataclass(frozen=True)
@@ -224,11 +226,8 @@ class Report:
         from mrq.training.run_folder import TABLES
 
         outputs = (self.html, self.markdown, self.csv, self.figures)
+        refuse_outputs(outputs, may_be_a_folder=self.figures)
         for path in filter(None, outputs):
-            if not path.parent.is_dir():
-                raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
-            if outputs.count(path) > 1 or (path.is_dir() and path is not self.figures):
-                raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
             if path.name in TABLES or path.resolve() in [table.resolve() for table in self.external]:
                 raise MRQError(f"{path} cannot be written: it holds results that the report is made of.")
         with ExitStack() as stack:
@@ -244,14 +243,11 @@ class Report:
             raise MRQError("there are no evaluated runs in the folders given.")
         report = build(records)
         figures = draw(report) if self.html or self.figures else []
-        if self.html is not None:
-            write(self.html, html(report, figures))
-        if self.markdown is not None:
-            write(self.markdown, markdown(report))
-        if self.csv is not None:
-            write(self.csv, as_csv(report))
-        for path in filter(None, (self.html, self.markdown, self.csv)):
-            say(f"written: {path}")
+        page = partial(html, figures=figures)
+        for to, written in ((self.html, page), (self.markdown, markdown), (self.csv, as_csv)):
+            if to is not None:
+                write(to, written(report))
+                say(f"written: {to}")
         if self.figures is not None:
             write_figures(figures, self.figures)
             say(f"written: {self.figures} (figures: {len(figures)})")
@@ -259,7 +255,16 @@ class Report:
             say(markdown(report))
 
 
-def report(outcome: "Outcome") -> None:
+def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = None) -> None:
+    """Before anything is measured or computed for them."""
+    for path in filter(None, paths):
+        if not path.parent.is_dir():
+            raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
+        if paths.count(path) > 1 or (path.is_dir() and path is not may_be_a_folder):
+            raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
+
+
+def conclude(outcome: "Outcome") -> None:
     """What came of a training; ends with an error if an agent broke off."""
     from mrq.training.runs import resume_command
 

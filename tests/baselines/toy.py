@@ -31,4 +31,4 @@ class Constant:
         (folder / "steps.json").write_text(json.dumps(self.steps))
 
 
-CONSTANT = Kind("constant", (True, False), Constant)
+CONSTANT = Kind("constant", ("discrete", "continuous"), Constant)

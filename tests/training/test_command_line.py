@@ -266,6 +266,19 @@ def test_speed_prints_a_table_and_writes_it(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["Pendulum-v1", "Pendulum-v1", "--together"], "give different ones"),
+        (["--markdown", "nowhere/speed.md"], "nowhere/speed.md cannot be written: there is no folder nowhere."),
+        (["--agents", "0"], "give one task or more, and 1 or more --agents."),
+    ],
+)
+def test_what_speed_refuses_before_it_measures(arguments, sentence, tmp_path):
+    code, _, err = mrq("speed", *arguments, cwd=tmp_path)
+    assert (code, sentence in err, len(err.strip().splitlines())) == (1, True, 1)
+
+
+@pytest.mark.parametrize(
     ("tasks", "words"),
     [
         (["Pendulum-v1", "CartPole-v1"], "train them in separate calls"),

@@ -16,7 +16,7 @@ Noise = dict[str, Tensor]
 
 
 def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict[str, Array]:
-    """For `count` environment steps: uniform random actions for the first of them, exploration noise for the rest."""
+    """For each of `count` environment steps: a uniform random action, and noise for the policy's."""
     shape = (count, spec.action_size)
     noise: dict[str, Array] = {"exploration_noise": generator.standard_normal(shape, dtype=np.float32)}
     if spec.discrete:

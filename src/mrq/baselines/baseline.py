@@ -42,10 +42,10 @@ class Beginning(NamedTuple):
 
 class Kind(NamedTuple):
     name: str  # in folders and reports
-    actions: tuple[bool, ...]  # whether discrete: those that it can learn
+    actions: tuple[str, ...]  # that it can learn: "discrete", "continuous" or both
     make: Callable[[Beginning], Baseline]
 
     def refuse_actions_of(self, task: str, discrete: bool) -> None:
-        if discrete not in self.actions:
-            actions = "discrete" if discrete else "continuous"
+        actions = "discrete" if discrete else "continuous"
+        if actions not in self.actions:
             raise MRQError(f"{self.name} cannot learn {task}, whose actions are {actions}; give tasks that it can.")

@@ -4,12 +4,12 @@ from mrq.baselines.baseline import Kind
 from mrq.baselines.stable_baselines import DQN, PPO, SAC, TD3
 from mrq.errors import MRQError
 
-KINDS: dict[str, Kind] = {"ppo": PPO, "td3": TD3, "sac": SAC, "dqn": DQN}
+KINDS = {kind.name.lower(): kind for kind in (PPO, TD3, SAC, DQN)}
 
 
 def kind_named(name: str) -> Kind | None:
     """By its name in folders and reports; None for MR.Q and its variants."""
-    return next((kind for kind in KINDS.values() if kind.name == name), None)
+    return KINDS.get(name.lower())
 
 
 def kind_of(algorithm: str) -> Kind:

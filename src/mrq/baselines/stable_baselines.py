@@ -72,11 +72,11 @@ def _grown(replay: Any, size: int) -> Any:
     return grown
 
 
-def _kind(name: str, *actions: bool) -> Kind:
+def _kind(name: str, *actions: str) -> Kind:
     return Kind(name, actions, partial(StableBaseline, algorithm=name))
 
 
-PPO = _kind("PPO", True, False)
-TD3 = _kind("TD3", False)
-SAC = _kind("SAC", False)
-DQN = _kind("DQN", True)
+PPO = _kind("PPO", "discrete", "continuous")
+TD3 = _kind("TD3", "continuous")
+SAC = _kind("SAC", "continuous")
+DQN = _kind("DQN", "discrete")

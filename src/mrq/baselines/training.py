@@ -127,7 +127,7 @@ def _train(
         if evaluations is not None:
             run.record_evaluation(steps, evaluations[0], before - began)
             progress.show_evaluation(steps, {agent: evaluations[0].mean})
-            progress.say(f"step {steps:,}: return {evaluations[0].mean:,.1f} ± {evaluations[0].std:,.1f}")
+            progress.say(f"step {steps:,}: return {evaluations[0]}")
             progress.leave_out(time.monotonic() - before)
 
     def save() -> None:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from mrq.benchmark.matrix import Job, State
-from mrq.training.progress import Progress
+from mrq.training.progress import Progress, duration
 
 LINES_BESIDE = 7  # of a terminal: the table's frame, its title and the line below it
 
@@ -84,9 +84,3 @@ class View:
     def _say(self, line: str) -> None:
         if not self.console.is_terminal:
             self.console.print(line, markup=False)
-
-
-def duration(seconds: float) -> str:
-    minutes, _ = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes:02d} min"

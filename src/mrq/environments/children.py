@@ -1,6 +1,5 @@
 """What the processes that hold environments inherit, and how they ended."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -8,6 +7,8 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
+
+from mrq.environments.variables import variables
 
 MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -17,19 +18,12 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 def starting_a_child() -> Iterator[None]:
     """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
     user's main module."""
-    environment = {name: os.environ.get(name) for name in ONE_THREAD}
     resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    os.environ |= ONE_THREAD
     try:
-        with without_main():
+        with variables(ONE_THREAD), without_main():
             yield
     finally:
-        for name, value in environment.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 

@@ -6,10 +6,10 @@ is missing. Whoever wants no picture must not care.
 
 import importlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from ctypes.util import find_library
 
+from mrq.environments.variables import variables
 from mrq.errors import one_line
 
 
@@ -43,15 +43,6 @@ def import_mujoco() -> None:
             importlib.import_module("mujoco")
 
 
-@contextmanager
-def renderer(name: str) -> Iterator[None]:
+def renderer(name: str) -> AbstractContextManager[None]:
     """MUJOCO_GL for as long as a module that reads it is imported; "disable" is none."""
-    before = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = name
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["MUJOCO_GL"]
-        else:
-            os.environ["MUJOCO_GL"] = before
+    return variables({"MUJOCO_GL": name})

@@ -119,12 +119,10 @@ def _channels_first(image: Array) -> Array:
 
 
 def _vector_size(space: Space[Any]) -> int:
-    if isinstance(space, spaces.Box) and not _looks_like_image(space) and space.dtype is not None:
+    if isinstance(space, spaces.Box | spaces.MultiBinary) and not _looks_like_image(space):
         size = int(np.prod(space.shape))
     elif isinstance(space, spaces.Discrete):
         size = int(space.n)
-    elif isinstance(space, spaces.MultiBinary):
-        size = int(np.prod(space.shape))
     elif isinstance(space, spaces.MultiDiscrete):
         size = int(space.nvec.sum())
     elif isinstance(space, spaces.Tuple):

@@ -62,7 +62,7 @@ def scale(numbers: tuple[float, float], places: tuple[float, float]) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def ticks(low: float, high: float, most: int) -> list[float]:
     """Round numbers within a range, `most` of them or fewer."""
     rough = (high - low) / most
     size = 10.0 ** math.floor(math.log10(rough))

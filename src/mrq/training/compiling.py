@@ -30,7 +30,7 @@ def can_compile(device: torch.device) -> bool:
     return True
 
 
-def compile_if_possible(population: Population, say: Callable[[str], None], required: bool = False) -> None:
+def compile_if_possible(population: Population, say: Callable[[str], None], required: bool) -> None:
     """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
     # Whoever chose full float32 did so on purpose.
     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")

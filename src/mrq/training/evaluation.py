@@ -39,6 +39,9 @@ class Evaluation:
     returns: list[float]
     lengths: list[int]
 
+    def __str__(self) -> str:
+        return f"{self.mean:,.1f} ± {self.std:,.1f}"
+
     @property
     def mean(self) -> float:
         return float(np.mean(self.returns))
@@ -90,7 +93,8 @@ def evaluate(
                 generators[place] = generator(agents[place // copies].seed, Stream.EVALUATION, step, plans[place][0])
                 episode_seeds[place] = int(generators[place].integers(2**31))
             history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
-            returns[over], lengths[over], over = 0, 0, _to_begin_again(environments, playing)
+            returns[over], lengths[over] = 0, 0
+            over = _to_begin_again(environments, playing)
             if over.any():
                 continue
         if watch is not None:

@@ -113,9 +113,10 @@ def _evaluate(
         population.drop(place // copies, EnvironmentFault(sentence))
     population.evaluated_at = population.steps
     texts: dict[str, list[str]] = {}  # by task
-    for agent in np.flatnonzero(population.active).tolist():
+    active = np.flatnonzero(population.active).tolist()
+    for agent in active:
         evaluation, (task, seed) = evaluations[agent], population.agents[agent]
-        texts.setdefault(task, []).append(f"{evaluation.mean:,.1f} ± {evaluation.std:,.1f} (seed {seed})")
+        texts.setdefault(task, []).append(f"{evaluation} (seed {seed})")
         if runs:
             runs[agent].record_evaluation(population.steps, evaluation, population.seconds[agent])
     known = population.updates > 0 and progress.steps_per_second > 0
@@ -123,7 +124,6 @@ def _evaluate(
     for task, of_task in texts.items():
         name = f"{task}: " if len(texts) > 1 else ""
         progress.say(f"step {population.steps:,}: {name}return {', '.join(of_task)}{speed}")
-    active = np.flatnonzero(population.active).tolist()
     progress.show_evaluation(population.steps, {population.agents[a]: evaluations[a].mean for a in active})
     progress.leave_out(time.monotonic() - began)
 

@@ -67,7 +67,7 @@ class ProgressBar:
         if steps % self.period == 0:
             self._marks.append((time.monotonic(), steps))
             left = (self.total_steps - steps) / max(self.steps_per_second, 1e-9)
-            shown = f"{self.steps_per_second:,.1f} steps/s, {_duration(left)} left" if learning else "random steps"
+            shown = f"{self.steps_per_second:,.1f} steps/s, {duration(left)} left" if learning else "random steps"
             self._bar.update(self._task, completed=steps, pace=shown)
             if self._watch is not None:
                 pace = self.steps_per_second if learning else 0.0
@@ -97,9 +97,9 @@ class ProgressBar:
         return (steps - earlier) / (now - then) if now > then else 0.0
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds > 359_999_999:
         return "-"
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"
+    return f"{hours:,}:{minutes:02d}:{seconds:02d}"

@@ -251,7 +251,7 @@ def _machine() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cpu": _cpu(),
-        "cpus": os.cpu_count(),
+        "cpus": len(os.sched_getaffinity(0)),
         "torch_threads": torch.get_num_threads(),
         "gpus": gpus,
     }

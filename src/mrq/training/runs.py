@@ -286,7 +286,7 @@ def train_runs(
         try:
             train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
         except EnvironmentFault as fault:
-            # The environments are no longer where the replay believes them, but they may be called again.
+            # The environments may no longer be where the replay believes them, but they may be called again.
             for agent in range(len(population.agents)):
                 population.begin_anew(agent)
             population.environments.failed.clear()

@@ -15,11 +15,10 @@ from itertools import count
 import torch
 
 from mrq.environments.probing import probe
-from mrq.interface import Agent
 from mrq.replay.memory import readable
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
 from mrq.training.population import Population
-from mrq.training.runs import make_population
+from mrq.training.runs import agents_of, make_population
 from mrq.training.settings import Settings
 from mrq.version import __version__
 
@@ -47,7 +46,7 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     # Room for a full replay, whose size costs time too, and a short start.
     h = replace(settings.hyperparameters, random_steps=RANDOM_STEPS)
     settings = replace(settings, steps=settings.steps or h.replay_capacity, hyperparameters=h)
-    agents = [Agent(task, seed) for task in tasks for seed in seeds]
+    agents = agents_of(tasks, tuple(seeds))
     device = chosen_device(settings.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
