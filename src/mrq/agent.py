@@ -19,11 +19,12 @@ from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
+from mrq.training.environments import EVALUATED_AT_ONCE, guarded
 from mrq.training.evaluation import choose_actions
 from mrq.training.loop import save
 from mrq.training.population import Population
 from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, identity, occupied
-from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, guarded, load, make_room, train_runs
+from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
@@ -172,7 +173,7 @@ class MRQ:
             precision=run.settings.precision,
             overlap=run.settings.overlap,
         )
-        check_spaces(run, describe_spaces(agent._environment))
+        run.check_spaces(describe_spaces(agent._environment))
         agent._folder = run.path
         agent._is_called(run.task)
         if env is None:

@@ -19,12 +19,12 @@ from mrq.errors import MRQError, one_line
 from mrq.interface import Agent, Spec
 from mrq.training.checkpoint import latest_checkpoint, write_folder
 from mrq.training.devices import chosen_device
+from mrq.training.environments import evaluation_environments
 from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
 from mrq.training.learning_curve import draw_learning_curve
 from mrq.training.progress import ProgressBar, Watch
-from mrq.training.run_folder import RunFolder, create_run_folder, occupied
-from mrq.training.runs import evaluation_environments, run_path
+from mrq.training.run_folder import RunFolder, create_run_folder, occupied, run_path
 from mrq.training.settings import Settings
 
 SECONDS = "seconds.json"  # that training had taken by a checkpoint

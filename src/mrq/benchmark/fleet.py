@@ -16,7 +16,7 @@ from mrq.environments.children import how_it_ended, without_main
 from mrq.errors import MRQError, one_line
 from mrq.training.progress import Progress, Watch
 from mrq.training.run_folder import RunFolder, occupied
-from mrq.training.runs import resume, saved_state, start
+from mrq.training.runs import resume, start
 
 LOOKING_UP = 0.5  # seconds between two looks whether to stop
 
@@ -117,7 +117,7 @@ def _go_on(begun: Sequence[Job], tell: Watch) -> bool:
 
 def _damage(job: Job) -> MRQError | None:
     try:
-        saved_state(RunFolder(job.path))
+        RunFolder(job.path).saved_state()
     except MRQError as error:
         return error
     return None

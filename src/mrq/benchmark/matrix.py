@@ -13,8 +13,7 @@ from mrq.environments.tasks import full_name, paper_tasks, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Agent, Spec
 from mrq.replay.buffer import bytes_needed, slots_needed
-from mrq.training.run_folder import MRQ, RunFolder, occupied
-from mrq.training.runs import run_path
+from mrq.training.run_folder import MRQ, RunFolder, occupied, run_path
 from mrq.training.settings import Settings
 
 LARGEST_FLEET = 64  # more agents gain next to nothing, and their results come later

@@ -16,9 +16,9 @@ from mrq.interface import Agent, Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
+from mrq.training.environments import EVALUATED_AT_ONCE, guarded
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import EVALUATED_AT_ONCE, check_spaces, counters_of, guarded
 
 LONGEST_FILM = 1_000  # frames
 FORMATS = (".mp4", ".gif")
@@ -33,7 +33,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     run = RunFolder(folder)
     run.refuse_baseline()
     checkpoint = run.checkpoint
-    counters_of(run, checkpoint)  # refuses a checkpoint that is not this run's
+    run.saved_counters()  # refuses a checkpoint that is not this run's
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"
@@ -42,7 +42,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     made = [make_environment(run.task, **options) for _ in range(at_once)]
     agent = Agent(run.task, run.seed)
     environments = guarded(made, agent)
-    check_spaces(run, describe_spaces(made[0]))
+    run.check_spaces(describe_spaces(made[0]))
     chosen = chosen_device(device)
     learner = Learner(
         environments.specs[:1],

@@ -14,6 +14,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ import torch
 from mrq import version
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.hyperparameters import Hyperparameters
-from mrq.training.checkpoint import latest_checkpoint, step_of
+from mrq.interface import Array
+from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, step_of
 from mrq.training.evaluation import Evaluation
 from mrq.training.settings import Settings
 
@@ -95,6 +97,35 @@ class RunFolder:
         rows = self.evaluations()
         owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
         return self.step < self.settings.total_steps or owes
+
+    def saved_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]] | None:
+        """What its last checkpoint holds; None where it has none."""
+        checkpoint = latest_checkpoint(self.checkpoints)
+        if checkpoint is None:
+            return None
+        return read_tensors(checkpoint), read_arrays(checkpoint), self.saved_counters()
+
+    def saved_counters(self) -> dict[str, Any]:
+        """Those of its last checkpoint, or none; refuses a checkpoint that another run.json belongs to."""
+        checkpoint = latest_checkpoint(self.checkpoints)
+        if checkpoint is None:
+            return {}
+        counters = read_counters(checkpoint)
+        written = counters["run"] | {"hyperparameters": asdict(Hyperparameters()) | counters["run"]["hyperparameters"]}
+        if written != self.identity:  # what an older version did not have yet is as it was then
+            raise MRQError(
+                f"the task, seed or hyperparameters in {self.path / DOCUMENT} are not those of its checkpoint; "
+                "restore the file from a copy."
+            )
+        return counters
+
+    def check_spaces(self, spaces: dict[str, str]) -> None:
+        for kind, space in spaces.items():
+            if space != self.spaces[kind]:
+                raise MRQError(
+                    f"the run in {self.path} was trained with the {kind} space {self.spaces[kind]} and the environment "
+                    f"now has {space}; use the environment it was trained with."
+                )
 
     def refuse_baseline(self) -> None:
         if self.algorithm != MRQ:
@@ -170,6 +201,12 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def run_path(root: Path, task: str, seed: int) -> Path:
+    """root/task/seed-N, the task as it is but for what does not belong into a path."""
+    parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
+    return root.joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
 
 
 def create_run_folder(

@@ -1,40 +1,32 @@
 """Starting and resuming runs: from what was asked for to a population in its loop."""
 
-import os
-import re
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from torch import Tensor
-
-from mrq.environments.guarded import Guarded
-from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import Probe, probe
-from mrq.environments.stepping import EnvironmentFault, Environments
-from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
+from mrq.environments.stepping import EnvironmentFault
+from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
-from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Agent, Array
+from mrq.interface import Agent
 from mrq.replay.buffer import reserve, slots_needed
-from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
+from mrq.training.environments import evaluation_environments, make_environments
 from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import COUNTERS, Population
 from mrq.training.progress import ProgressBar, Watch
-from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing
+from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing, run_path
 from mrq.training.settings import Settings, checked_seeds
 
 Say = Callable[[str], None]
-EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
 class Outcome(NamedTuple):
@@ -71,8 +63,7 @@ def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, wat
             )
             for place, (path, agent) in enumerate(zip(paths, agents, strict=True))
         ]
-        interrupted, failed = _train(population, evaluated, runs, settings, say, watch)
-        return Outcome(runs, failed, interrupted)
+        return _train(population, evaluated, runs, settings, say, watch)
 
 
 def resume(
@@ -108,7 +99,7 @@ def _resume(
                 f"--steps {2 * run.step}."
             )
         run.lock()
-        counters = counters_of(run, latest_checkpoint(run.checkpoints))
+        counters = run.saved_counters()
         places[run.path] = [counters.get(name) for name in COUNTERS]
         if steps is not None:
             run.settings = replace(run.settings, steps=steps)
@@ -117,7 +108,7 @@ def _resume(
     timeout = max(run.settings.environment_timeout for run in runs)
     probes = probe(list(dict.fromkeys(run.task for run in runs)), timeout)
     for run in runs:
-        check_spaces(run, probes[run.task].spaces)
+        run.check_spaces(probes[run.task].spaces)
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
@@ -128,22 +119,19 @@ def _resume(
     failed = []
     for group in groups:
         try:
-            interrupted, broken_off = _resume_together(group, probes, say, watch)
+            _, broken_off, interrupted = _resume_together(group, probes, say, watch)
         except MRQError as error:
             if len(groups) == 1:
                 raise
             say(str(error))
-            interrupted, broken_off = False, group
+            broken_off, interrupted = group, False
         failed += broken_off
         if interrupted:
             break
     return Outcome(runs, failed, interrupted)
 
 
-def _resume_together(
-    runs: list[RunFolder], probes: dict[str, Probe], say: Say, watch: Watch | None
-) -> tuple[bool, list[RunFolder]]:
-    """Whether it was interrupted, and the runs that broke off."""
+def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say, watch: Watch | None) -> Outcome:
     settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
     population = make_population(agents, probes, settings, runs[0].compiled, say)
     with closing(population.environments):
@@ -174,42 +162,9 @@ def make_population(
     return population
 
 
-def make_environments(
-    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, copies: int = 1
-) -> AnyEnvironments:
-    """`copies` environments an agent, side by side; in processes of their own where that is faster."""
-    agents = [agent for agent in agents for _ in range(copies)]
-    names, seconds = [agent.name for agent in agents], [probes[agent.task].seconds for agent in agents]
-    processes = settings.workers
-    if processes is None:
-        processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
-    specs = [probes[agent.task].spec for agent in agents]
-    if processes == 0:
-        environments = Environments([Guarded(make_environment(agent.task)) for agent in agents], names)
-        for name, spec, made in zip(names, specs, environments.specs, strict=True):
-            refuse_changed_spaces(name, spec, made)
-        return environments
-    tasks = [agent.task for agent in agents]
-    return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
-
-
-def guarded(environments: Sequence[Environment], agent: Agent) -> Environments:
-    """One agent's environments, in this process."""
-    return Environments([Guarded(environment) for environment in environments], [agent.name] * len(environments))
-
-
-def evaluation_environments(
-    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings
-) -> AnyEnvironments | None:
-    """None where nothing is to be evaluated."""
-    if not settings.evaluation_period:
-        return None
-    return make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
-
-
 def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
     """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
-    state = saved_state(run)
+    state = run.saved_state()
     if state is None:
         return
     try:
@@ -220,29 +175,6 @@ def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
         say(sentence)
 
 
-def saved_state(run: RunFolder) -> tuple[dict[str, Tensor], dict[str, Array], dict[str, Any]] | None:
-    """What its last checkpoint holds; None where it has none."""
-    checkpoint = latest_checkpoint(run.checkpoints)
-    if checkpoint is None:
-        return None
-    counters = counters_of(run, checkpoint)
-    return read_tensors(checkpoint), read_arrays(checkpoint), counters
-
-
-def counters_of(run: RunFolder, checkpoint: Path | None) -> dict[str, Any]:
-    """Those of a checkpoint of this run, or none; refuses a checkpoint that another run.json belongs to."""
-    if checkpoint is None:
-        return {}
-    counters = read_counters(checkpoint)
-    written = counters["run"] | {"hyperparameters": asdict(Hyperparameters()) | counters["run"]["hyperparameters"]}
-    if written != run.identity:  # what an older version did not have yet is as it was then
-        raise MRQError(
-            f"the task, seed or hyperparameters in {run.path / 'run.json'} are not those of its checkpoint; "
-            "restore the file from a copy."
-        )
-    return counters
-
-
 def make_room(population: Population, settings: Settings, say: Say) -> None:
     """Says what the replay will take, or refuses, and then takes it."""
     h = settings.hyperparameters
@@ -251,21 +183,6 @@ def make_room(population: Population, settings: Settings, say: Say) -> None:
     population.make_room(settings.total_steps)
     if settings.total_steps <= h.random_steps:
         say(f"note: the first {h.random_steps:,} steps are random, so nothing will be learned")
-
-
-def check_spaces(run: RunFolder, spaces: dict[str, str]) -> None:
-    for kind, space in spaces.items():
-        if space != run.spaces[kind]:
-            raise MRQError(
-                f"the run in {run.path} was trained with the {kind} space {run.spaces[kind]} and the environment "
-                f"now has {space}; use the environment it was trained with."
-            )
-
-
-def run_path(root: Path, task: str, seed: int) -> Path:
-    """root/task/seed-N, the task as it is but for what does not belong into a path."""
-    parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
-    return root.joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
 
 
 def train_runs(
@@ -326,9 +243,9 @@ def _train(
     settings: Settings,
     say: Say,
     watch: Watch | None,
-) -> tuple[bool, list[RunFolder]]:
-    """Whether it was interrupted, and the runs that broke off."""
+) -> Outcome:
     interrupted = train_runs(population, evaluation_environments, runs, settings, watch=watch)
     if interrupted():
         say(f"interrupted at step {population.steps:,}")
-    return interrupted(), [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]
+    failed = [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]
+    return Outcome(runs, failed, interrupted())
