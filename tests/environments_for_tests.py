@@ -159,6 +159,14 @@ def fails_when_made() -> gym.Env:
     raise ValueError("no map")
 
 
+class Leaves(Counting):
+    """Takes its whole process to another folder."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        os.chdir("/")
+        return super().reset(seed=seed)
+
+
 class Process(Counting):
     """Observes the process it is in: its number and whether it has loaded PyTorch."""
 

@@ -276,7 +276,7 @@ def conclude(outcome: "Outcome") -> None:
     unfinished = [run for run in outcome.runs if run.unfinished]
     if outcome.interrupted and unfinished:
         say(f"interrupted; go on with: {resume_command(unfinished)}")
-    elif outcome.failed:
+    if outcome.failed:
         number, all_of_them = len(outcome.failed), len(outcome.runs)
         raise MRQError(
             f"{number} of {all_of_them} agents broke off, for the reasons given above. What they had learned at their "

@@ -1,10 +1,14 @@
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from mrq import MRQError
 from mrq.environments.probing import probe
 from mrq.interface import Spec
+from tests.environments.test_workers import gone, soon
 
 HERE = "tests.environments_for_tests"
 
@@ -14,6 +18,11 @@ def test_what_tasks_look_like_and_how_long_they_take():
     assert found["Pendulum-v1"].spec == Spec((3,), 1, 1, False)
     assert found["Pendulum-v1"].spaces["action"] == "Box(-2.0, 2.0, (1,), float32)"
     assert found["Pendulum-v1"].seconds < 0.02 < found[f"{HERE}:Slow"].seconds < 0.2
+
+
+def test_what_leaves_the_present_folder():
+    found = probe(["Pendulum-v1", f"{HERE}:Leaves"], 60)
+    assert (found["Pendulum-v1"].stays, found[f"{HERE}:Leaves"].stays) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -35,3 +44,18 @@ def test_what_hangs_is_given_up(monkeypatch):
     with pytest.raises(MRQError, match="hangs did not answer for 9 seconds"):
         probe([f"{HERE}:hangs"], 1.0)
     assert time.monotonic() - began < 20
+
+
+def test_an_environment_that_hangs_ends_with_whoever_tries_it_out():
+    script = f"from mrq.environments.probing import probe; probe(['{HERE}:hangs'], 1.0)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    assert soon(lambda: children(parent.pid))
+    time.sleep(3)  # it hangs now
+    (child,) = [pid for pid in children(parent.pid) if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    parent.terminate()
+    assert parent.communicate(timeout=20)[1] == ""
+    assert soon(lambda: gone(child))
+
+
+def children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

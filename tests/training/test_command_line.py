@@ -262,7 +262,7 @@ def test_speed_prints_a_table_and_writes_it(tmp_path):
         whole = agents * 1e3 / float(cells["steps/s"].replace(",", ""))
         assert whole == pytest.approx(float(cells["ms a step"]), rel=0.02)
         assert float(cells["encoder"]) > 0
-        assert cells["bound by"] == "updates and environments together"
+        assert cells["bound by"] == "updates"
 
 
 @pytest.mark.parametrize(

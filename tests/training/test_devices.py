@@ -29,5 +29,6 @@ def test_a_gpu_is_taken_by_its_number_or_without(monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_setDevice", taken.append, raising=False)
     assert [str(chosen_device(name)) for name in ("cuda", "cuda:0", "cuda:1")] == ["cuda", "cuda:0", "cuda:1"]
     assert taken == [0, 0, 1]
+    assert chosen_device("cpu:3") == torch.zeros(1).device
     with pytest.raises(MRQError, match="cuda:2 was asked for and PyTorch sees 2 GPUs"):
         chosen_device("cuda:2")

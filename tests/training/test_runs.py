@@ -1,7 +1,9 @@
 """Starting and resuming, in this process."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +100,12 @@ def test_a_run_goes_on_as_the_machine_it_is_on_asks(settings, tmp_path, monkeypa
     machine = replace(settings, workers=1, checkpoint_minutes=30.0, device="cpu", environment_timeout=9.0, compile="on")
     resume([run.path], 65, quiet, machine=machine)
     assert asked == [replace(machine, steps=65, compile="auto")]
+
+
+def test_an_environment_that_changes_the_present_folder_takes_no_run_with_it(settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())
+    monkeypatch.chdir(tmp_path)
+    agent = Agent("tests.environments_for_tests:Leaves", 0)
+    (run,) = start([agent], replace(settings, workers=None), Path("runs"), quiet).runs
+    assert Path.cwd() == tmp_path
+    assert (run.step, steps_evaluated(run)) == (60, [0, 50, 60])

@@ -1,7 +1,11 @@
 """What the processes that hold environments inherit, and how they ended."""
 
+import multiprocessing
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -10,6 +14,7 @@ from types import ModuleType
 
 from mrq.environments.variables import variables
 
+CLOSING_SECONDS = 2.0
 MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -37,6 +42,19 @@ def without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def end_with_parent() -> None:
+    """This process, even in the middle of a step that never ends."""
+
+    def wait_and_end() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        time.sleep(CLOSING_SECONDS)  # the end of its pipe lets an idle child go in good order
+        os._exit(1)
+
+    threading.Thread(target=wait_and_end, daemon=True).start()
 
 
 def how_it_ended(process: SpawnProcess) -> str | None:

@@ -4,12 +4,13 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrq.environments.children import MAKING_SECONDS, how_it_ended, starting_a_child
+from mrq.environments.children import MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.spaces import Fault
@@ -27,6 +28,7 @@ class Probe:
     spec: Spec
     spaces: dict[str, str]
     seconds: float  # of a step
+    stays: bool = True  # in the present folder, which is the whole process's
 
 
 def probe(tasks: Sequence[str], timeout: float) -> dict[str, Probe]:
@@ -79,11 +81,16 @@ class _Trial:
 
 def _try(connection: "Connection[Any, Any]", task: str) -> None:
     """In the process."""
+    end_with_parent()
+    folder = os.getcwd()
+    result: Probe | MRQError
     try:
-        environment = Guarded(make_environment(task))
-        connection.send(try_out(environment, task))
+        result = try_out(Guarded(make_environment(task)), task)
+        result = replace(result, stays=os.getcwd() == folder)
     except MRQError as error:
-        connection.send(MRQError(str(error)))
+        result = MRQError(str(error))
+    with suppress(OSError):  # the parent is gone
+        connection.send(result)
 
 
 def try_out(environment: Guarded, task: str) -> Probe:

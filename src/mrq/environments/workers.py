@@ -7,11 +7,9 @@ their results are zeros, and whoever asked must bring them back to where they we
 
 import atexit
 import multiprocessing
-import os
 import pickle
 import selectors
 import struct
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -23,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mrq.environments.children import MAKING_SECONDS, how_it_ended, starting_a_child
+from mrq.environments.children import CLOSING_SECONDS, MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
 from mrq.environments.stepping import NOBODY, Environments, failed_at, fault_sentence
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 LATENCY = 0.0003  # seconds that a step in processes takes beyond the environments' own
-CLOSING_SECONDS = 2.0
 COMMAND = struct.Struct("=cq")  # what to do, and at which step, or with which environment
 RESET, STEP, REPLAY, CLOSE = b"r", b"s", b"p", b"c"
 
@@ -278,7 +275,7 @@ def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
 
 def _work(connection: "Connection[Any, Any]", assignment: Assignment) -> None:
     """The child: makes its environments, then does what it is told until the parent closes or is gone."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     with suppress(OSError):
         Path("/proc/self/comm").write_text(multiprocessing.current_process().name)  # for ps and top
     try:
@@ -327,12 +324,3 @@ def _serve(connection: "Connection[Any, Any]", environments: Environments, assig
         failed = {members[place]: sentence for place, sentence in environments.failed.items() if place not in told}
         told |= environments.failed.keys()
         connection.send_bytes(pickle.dumps(failed) if failed else b"")
-
-
-def _end_with_parent() -> None:
-    """Even in the middle of a step that never ends."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    time.sleep(CLOSING_SECONDS)  # the end of the pipe lets an idle child go in good order
-    os._exit(1)

@@ -15,11 +15,12 @@ def chosen_device(name: str) -> torch.device:
         raise MRQError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N.") from None
     if device.type not in ("cpu", "cuda"):
         raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
-    if device.type == "cuda":
-        index = device.index or 0
-        if index >= torch.cuda.device_count():
-            raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
-        torch.cuda.set_device(index)  # streams, events and graphs belong to the present device
+    if device.type == "cpu":
+        return torch.device("cpu")  # as tensors name theirs, whatever number was given
+    index = device.index or 0
+    if index >= torch.cuda.device_count():
+        raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
+    torch.cuda.set_device(index)  # streams, events and graphs belong to the present device
     return device
 
 

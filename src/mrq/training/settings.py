@@ -38,7 +38,7 @@ class Settings:
     workers: int | None = None
     """Processes that step the environments, 0 for none; by default as many as make it faster."""
     environment_timeout: float = 300.0
-    """Seconds after which an environment in a process of its own is given up."""
+    """Seconds after which an environment in a process of its own is given up; making it may take 300 more."""
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
     def __post_init__(self) -> None:
