@@ -1,6 +1,7 @@
 """MR.Q: one reinforcement-learning algorithm, one set of hyperparameters, any Gymnasium environment."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mrq.errors import MRQError
 from mrq.hyperparameters import Hyperparameters
@@ -8,15 +9,15 @@ from mrq.version import __version__
 
 if TYPE_CHECKING:
     from mrq.agent import MRQ
+    from mrq.environments.making import make_environment
 else:
+    _LATER = {"MRQ": "mrq.agent", "make_environment": "mrq.environments.making"}
 
-    def __getattr__(name: str) -> type:
-        """MRQ only when it is asked for: the processes that step environments do without PyTorch."""
-        if name != "MRQ":
+    def __getattr__(name: str) -> Any:
+        """These only when they are asked for: the processes that step environments do without PyTorch."""
+        if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from mrq.agent import MRQ
-
-        return MRQ
+        return getattr(import_module(_LATER[name]), name)
 
 
-__all__ = ["MRQ", "Hyperparameters", "MRQError", "__version__"]
+__all__ = ["MRQ", "Hyperparameters", "MRQError", "__version__", "make_environment"]

@@ -56,7 +56,7 @@ class Evaluate:
     deterministic: bool = False
     """Take the likeliest of discrete actions, rather than sampling as the paper's evaluations do."""
     video: Path | None = None
-    """Also film the first episodes, as .mp4 or .gif."""
+    """Also film the first episodes, up to 1,000 frames, as .mp4 or .gif."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
 
@@ -64,10 +64,7 @@ class Evaluate:
         from mrq.training.playing import play
 
         evaluation = play(self.run_folder, self.episodes, self.deterministic, self.video, self.device)
-        say(
-            f"return {evaluation.mean:,.1f} ± {evaluation.std:,.1f}, {evaluation.mean_length:,.0f} steps an episode "
-            f"(episodes: {self.episodes})"
-        )
+        say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps an episode (episodes: {self.episodes})")
         summarise([self.run_folder], self.video)
 
 

@@ -32,6 +32,8 @@ def test_tasks_are_named_with_their_suite_or_without():
     assert chosen_tasks("all", ("cheetah-run",)) == ["dmc/cheetah-run", "dmc-visual/cheetah-run"]
     with pytest.raises(MRQError, match="the paper has no task 'cheetah-run' in gym"):
         chosen_tasks("gym", ("cheetah-run",))
+    with pytest.raises(MRQError, match=r"no task 'walker_walk' in dmc; did you mean dmc/walker-walk\?"):
+        chosen_tasks("dmc", ("walker_walk",))
 
 
 def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):

@@ -41,6 +41,10 @@ def test_a_module_may_change_the_path_and_import_its_neighbours_late(tmp_path, m
         ("Pendulun-v1", "did you mean Pendulum-v1"),
         ("pendulum-v1", "did you mean Pendulum-v1"),
         ("Pendulum-v9", "did you mean Pendulum-v1"),
+        ("HalfCheetah", r"did you mean HalfCheetah-v4\?$"),  # not Gymnasium's latest, which is another task
+        ("gym/Ant", r"did you mean gym/Ant-v4\?$"),
+        ("walker_walk", r"did you mean dmc/walker-walk or dmc-visual/walker-walk\?$"),
+        ("Pong", r"did you mean atari/Pong\?$"),
         ("Zzzz", "module:factory"),
         ("nowhere:Thing", "no module 'nowhere'"),
         ("tests.environments_for_tests:Missing", "has no 'Missing'"),

@@ -268,7 +268,7 @@ def test_speed_prints_a_table_and_writes_it(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["Pendulum-v1", "Pendulum-v1", "--together"], "give different ones"),
+        (["Pendulum-v1", "gym/Pendulum-v1", "--together"], "give different ones"),
         (["--markdown", "nowhere/speed.md"], "nowhere/speed.md cannot be written: there is no folder nowhere."),
         (["--agents", "0"], "give one task or more, and 1 or more --agents."),
     ],

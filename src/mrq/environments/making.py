@@ -1,6 +1,5 @@
 """Makes an environment from what a user typed: a suite's task, a Gymnasium id, or module:factory for one's own."""
 
-import difflib
 import importlib
 import os
 import re
@@ -11,9 +10,12 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from mrq.environments import atari, dmc
 from mrq.environments.rendering import chosen_renderer, import_mujoco
+from mrq.environments.suggestions import suggestions
+from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError, one_line
 
 Environment = gym.Env[Any, Any]
@@ -69,7 +71,9 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         raise gym.error.UnregisteredEnv
     if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
-    if task in gym.registry and "mujoco" in str(gym.registry[task].entry_point):
+    if task not in gym.registry:  # nor a name without its version, by which Gymnasium would take the latest
+        raise gym.error.UnregisteredEnv
+    if "mujoco" in str(gym.registry[task].entry_point):
         import_mujoco()
         if "render_mode" in options:
             os.environ["MUJOCO_GL"] = chosen_renderer()  # where Gymnasium looks whenever it draws
@@ -97,14 +101,20 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 def _advice(task: str) -> str:
     suite = task.partition("/")[0]
     if suite in SUITES:
-        names = [f"{suite}/{name}" for name in SUITES[suite][0]()]
+        meant = suggestions(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
     else:
-        names = [f"gym/{name}" if suite == "gym" else name for name in gym.registry]
-    known = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(task.lower(), known, n=3, cutoff=0.6)
-    if near:
-        return f"did you mean {' or '.join(known[name] for name in near)}?"
+        prefix = "gym/" if suite == "gym" else ""
+        of_paper = [prefix + known.name.removeprefix("gym/") for known in paper_tasks() if known.suite == "gym"]
+        of_paper += [known.name for known in paper_tasks() if known.suite != "gym"]
+        others = [prefix + spec.id for spec in gym.registry.values() if not _given_up(spec)]
+        meant = suggestions(task, of_paper, others)
+    if meant:
+        return f"did you mean {' or '.join(meant)}?"
     return "give a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
+
+
+def _given_up(spec: EnvSpec) -> bool:
+    return "mujoco" in str(spec.entry_point) and (spec.version or 0) < 4
 
 
 def _missing_package(task: str, error: Exception) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from mrq.environments.probing import Probe, probe
 from mrq.environments.stepping import EnvironmentFault
+from mrq.environments.tasks import full_name
 from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
 from mrq.interface import Agent
@@ -39,7 +40,7 @@ def agents_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Agent]:
     """One a task and seed."""
     if not tasks:
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
-    if len(set(tasks)) < len(tasks):
+    if len({full_name(task) for task in tasks}) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
     return [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
 

@@ -1,0 +1,21 @@
+"""What somebody may have meant by a name that there is not."""
+
+import difflib
+import re
+from collections.abc import Sequence
+
+MOST = 3
+
+
+def suggestions(name: str, *known: Sequence[str]) -> list[str]:
+    """Those that differ in nothing but case, separators, suite or version, of the first that has any; else those spelt
+    alike, of all."""
+    for names in known:
+        if same := [other for other in names if _plain(other) == _plain(name)]:
+            return same[:MOST]
+    by_lower_case = {other.lower(): other for names in known for other in names}
+    return [by_lower_case[near] for near in difflib.get_close_matches(name.lower(), by_lower_case, MOST, cutoff=0.6)]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"-v\d+$", "", name.rpartition("/")[2].lower().replace("_", "-"))
