@@ -25,7 +25,7 @@ ALLOWED = {
     "agent": NEUTRAL | {"randomness", "environments", "training"},
     "cli": NEUTRAL | {"environments", "training", "benchmark", "report"},
     "theory": {"interface"},
-    "__init__": {"agent", "errors", "hyperparameters", "version"},
+    "__init__": {"agent", "environments", "errors", "hyperparameters", "version"},
     "__main__": {"cli"},
 }
 LIBRARIES_OF_THE_ALGORITHM = {"torch", "numpy", "math", "collections", "functools", "typing", "mrq"}

@@ -76,7 +76,7 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
         first_update=first_update,
         steps_per_second=len(agents) / whole,
         milliseconds={"a step": 1e3 * whole} | {name: 1e3 * seconds for name, seconds in parts.items()},
-        bound_by=_bound(whole, parts),
+        bound_by=_bound(whole, parts, population.overlap),
         gpu_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0,
     )
 
@@ -134,10 +134,11 @@ def _seconds(population: Population, work: Callable[[], None], repeats: int) -> 
     return (time.perf_counter() - began) / repeats
 
 
-def _bound(whole: float, parts: dict[str, float]) -> str:
-    """What takes four fifths of the time or more; with overlap, both may."""
+def _bound(whole: float, parts: dict[str, float], overlap: bool) -> str:
+    """One of the two if the other costs less than a fourth of its time beside it, or after it."""
     update, environment = parts["encoder"] + parts["value and policy"], parts["environments"]
-    if whole < 1.25 * max(update, environment):
+    longer = max(update, environment)
+    if (whole - longer if overlap else min(update, environment)) < longer / 4:
         return "updates" if update >= environment else "environments"
     return "updates and environments together"
 
