@@ -5,8 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from mrq.report.brevity import short, shortened
 from mrq.report.markup import element, escaped, number
-from mrq.report.svg import path, picture, scale, short, shortened, side_by_side, text, ticks
+from mrq.report.svg import path, picture, scale, side_by_side, text, ticks
 
 
 def test_what_others_wrote_is_escaped():

@@ -1,10 +1,11 @@
 """A panel of the paper's front page: a suite's mean scores as bars, ours and the paper's, with their intervals."""
 
 from mrq.benchmark.variants import DEFAULT, VARIANTS
+from mrq.report.brevity import short, shortened
 from mrq.report.markup import element
 from mrq.report.scores import unit_of
 from mrq.report.suites import NAMES
-from mrq.report.svg import FAINT, GRID, INK, PALETTE, Scale, picture, scale, short, shortened, text, ticks
+from mrq.report.svg import FAINT, GRID, INK, PALETTE, Scale, picture, scale, text, ticks
 from mrq.report.tables import Cell, SuiteTable, paper
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 360, 122, 40, 44, 22, 13, 26

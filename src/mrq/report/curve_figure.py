@@ -4,25 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mrq.interface import Array
+from mrq.report.brevity import counted, short, shortened
 from mrq.report.curves import Curve, Panel
 from mrq.report.intervals import Estimate
 from mrq.report.markup import element
-from mrq.report.svg import (
-    FAINT,
-    GRID,
-    INK,
-    LETTER,
-    PALETTE,
-    Scale,
-    counted,
-    path,
-    picture,
-    scale,
-    short,
-    shortened,
-    text,
-    ticks,
-)
+from mrq.report.svg import FAINT, GRID, INK, LETTER, PALETTE, Scale, path, picture, scale, text, ticks
 
 WIDTH, LEFT, RIGHT, PLOT, BOTTOM = 360, 44, 12, 150, 34
 TITLE, LEGEND = 20, 14  # heights

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from mrq.report import words
+from mrq.report.brevity import counted
 from mrq.report.figures import Figure
 from mrq.report.markup import element, escaped
 from mrq.report.report import Report
 from mrq.report.sections import sections
-from mrq.report.svg import counted
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 

@@ -6,12 +6,12 @@ from itertools import pairwise
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.report import words
+from mrq.report.brevity import counted, short
 from mrq.report.intervals import Estimate
 from mrq.report.markup import element, escaped
 from mrq.report.ran import Missing, Ran
 from mrq.report.records import Setup
 from mrq.report.suites import NAMES, OTHER
-from mrq.report.svg import counted, short
 from mrq.report.tables import Alone, Cell, Study, SuiteTable, paper
 
 SHADES = (0.01, 0.2, 0.5)  # of a difference, from which on the paper colours it lightly, moderately and boldly

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from mrq.benchmark.variants import steps_of
 from mrq.environments.tasks import names_in
 from mrq.report import words
+from mrq.report.brevity import counted
 from mrq.report.report import Report
 from mrq.report.suites import section_of
-from mrq.report.svg import counted
 from mrq.report.tables import Cell, SuiteTable, of_estimate, paper
 
 CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds", "tasks")

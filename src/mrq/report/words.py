@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from mrq.benchmark.variants import steps_of
 from mrq.environments.tasks import PROTOCOLS
+from mrq.report.brevity import short
 from mrq.report.ran import Missing, Ran
 from mrq.report.scores import unit_of
-from mrq.report.svg import short
 from mrq.report.tables import Alone, SuiteTable
 
 TITLE = "MR.Q: our runs beside the paper's"
