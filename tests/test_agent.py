@@ -1,6 +1,7 @@
 """The Python API, and that it learns."""
 
 import json
+import os
 from dataclasses import replace
 
 import gymnasium as gym
@@ -137,6 +138,14 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
         MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
     with pytest.raises(MRQError, match="total_steps is 0"):
         agent.learn(0)
+
+
+def test_saving_to_the_present_folder(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    agent = MRQ("CartPole-v1", hyperparameters=small).learn(10)
+    agent.save(".")
+    assert os.path.samefile(".", tmp_path)
+    assert MRQ.load(".").num_timesteps == 10
 
 
 def test_a_fault_keeps_the_agent_usable(small, tmp_path):

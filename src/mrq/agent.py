@@ -108,7 +108,7 @@ class MRQ:
         interrupted = train_runs(
             self._population,
             evaluation_environments,
-            [] if run_folder is None else [self._recording_at(Path(run_folder), settings)],
+            [] if run_folder is None else [self._recording_at(Path(run_folder).absolute(), settings)],
             settings,
             shown=progress_bar or evaluate_every > 0,
             on_step=None if callback is None else lambda: callback(self),
@@ -146,7 +146,7 @@ class MRQ:
 
         Saving to the same path again replaces the checkpoint; what else the folder holds stays.
         """
-        path = Path(path)
+        path = Path(path).absolute()
         run = self._open(path) if occupied(path) else self._create(path, self._settings)
         try:
             run.extend(max(run.settings.total_steps, self.num_timesteps))
@@ -157,7 +157,7 @@ class MRQ:
     @classmethod
     def load(cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto") -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id."""
-        run = RunFolder(Path(path))
+        run = RunFolder(Path(path).absolute())
         run.refuse_baseline()
         _ = run.checkpoint  # there must be one
         try:
@@ -178,7 +178,7 @@ class MRQ:
         agent._is_called(run.task)
         if env is None:
             agent._source = run.task
-        load(agent._population, 0, run, print)
+        load(agent._population, 0, run, run.saved_state(), print)
         return agent
 
     def _is_called(self, task: str) -> None:

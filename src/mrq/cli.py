@@ -2,11 +2,12 @@
 
 import errno
 import io
+import re
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -63,9 +64,10 @@ class Evaluate:
     def run(self) -> None:
         from mrq.training.playing import play
 
-        evaluation = play(self.run_folder, self.episodes, self.deterministic, self.video, self.device)
+        folder, video = self.run_folder.absolute(), None if self.video is None else self.video.absolute()
+        evaluation = play(folder, self.episodes, self.deterministic, video, self.device)
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps an episode (episodes: {self.episodes})")
-        summarise([self.run_folder], self.video)
+        summarise([folder], video)
 
 
 @dataclass(frozen=True)
@@ -275,9 +277,10 @@ def conclude(outcome: "Outcome") -> None:
         say(f"interrupted; go on with: {resume_command(unfinished)}")
     if outcome.failed:
         number, all_of_them = len(outcome.failed), len(outcome.runs)
+        go_on = "" if outcome.interrupted else f"; go on from there with: {resume_command(outcome.failed)}"
         raise MRQError(
             f"{number} of {all_of_them} agents broke off, for the reasons given above. What they had learned at their "
-            f"last checkpoint is kept; go on from there with: {resume_command(outcome.failed)}"
+            f"last checkpoint is kept{go_on or '.'}"
         )
 
 
@@ -312,18 +315,31 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 
 
 def say(line: str) -> None:
-    print(line, flush=True)
+    print(shortly(line), flush=True)
 
 
 def refuse(sentence: str, status: int = 1) -> NoReturn:
-    print(f"mrq: {sentence}", file=sys.stderr)
+    print(f"mrq: {shortly(sentence)}", file=sys.stderr)
     sys.exit(status)
+
+
+def shortly(line: str) -> str:
+    """Paths in it, but not addresses, as seen from the folder that the command was given in."""
+    return line if started_in() is None else re.sub(rf"(?<!/){re.escape(str(started_in()))}/", "", line)
+
+
+@cache
+def started_in() -> Path | None:
+    with suppress(OSError):  # it may be gone
+        return Path.cwd()
+    return None
 
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not know every sign we use
+    started_in()  # before anything leaves it
     command = None
     try:
         command = tyro.cli(

@@ -4,7 +4,8 @@ from mrq.benchmark.fleet import train_apart
 from mrq.benchmark.matrix import Job, State, state_of
 from mrq.benchmark.variants import DEFAULT
 from mrq.interface import Agent
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.runs import resume
 from mrq.training.settings import Settings
 
 
@@ -27,8 +28,10 @@ def test_a_run_that_cannot_be_gone_on_with_does_not_keep_new_ones_from_starting(
 def test_a_damaged_checkpoint_keeps_no_other_run_from_going_on(tmp_path, small):
     assert train_apart(fleet_of(3, tmp_path, small), lambda progress: None, lambda: False) == {}
     jobs = fleet_of(3, tmp_path, small, steps=70)
+    resume([jobs[2].path], 65, lambda line: None)  # the others go on with it, but not together
     (checkpoint,) = (jobs[1].path / "checkpoints").iterdir()
-    (checkpoint / "checkpoint.json").write_text("{")
+    array = next(checkpoint.glob("*.npy"))
+    array.write_bytes(array.read_bytes()[:-8])
     failed = train_apart(jobs, lambda progress: None, lambda: False)
     assert [state_of(job)[:2] for job in jobs] == [
         (State.FINISHED, 70),
@@ -37,3 +40,14 @@ def test_a_damaged_checkpoint_keeps_no_other_run_from_going_on(tmp_path, small):
     ]
     assert list(failed) == [jobs[1]]
     assert failed[jobs[1]].startswith(f"the checkpoint {checkpoint} is damaged")
+
+
+def test_a_locked_run_keeps_no_other_from_going_on(tmp_path, small):
+    assert train_apart(fleet_of(2, tmp_path, small), lambda progress: None, lambda: False) == {}
+    jobs = fleet_of(2, tmp_path, small, steps=70)
+    held = RunFolder(jobs[0].path)
+    held.lock()
+    failed = train_apart(jobs, lambda progress: None, lambda: False)
+    held.close()
+    assert state_of(jobs[1])[:2] == (State.FINISHED, 70)
+    assert (list(failed), "another process is training" in failed[jobs[0]]) == ([jobs[0]], True)

@@ -45,6 +45,7 @@ def test_a_module_may_change_the_path_and_import_its_neighbours_late(tmp_path, m
         ("gym/Ant", r"did you mean gym/Ant-v4\?$"),
         ("walker_walk", r"did you mean dmc/walker-walk or dmc-visual/walker-walk\?$"),
         ("Pong", r"did you mean atari/Pong\?$"),
+        ("CartPole", "did you mean CartPole-v1 or CartPole-v0"),
         ("Zzzz", "module:factory"),
         ("nowhere:Thing", "no module 'nowhere'"),
         ("tests.environments_for_tests:Missing", "has no 'Missing'"),

@@ -20,11 +20,6 @@ def test_what_tasks_look_like_and_how_long_they_take():
     assert found["Pendulum-v1"].seconds < 0.02 < found[f"{HERE}:Slow"].seconds < 0.2
 
 
-def test_what_leaves_the_present_folder():
-    found = probe(["Pendulum-v1", f"{HERE}:Leaves"], 60)
-    assert (found["Pendulum-v1"].stays, found[f"{HERE}:Leaves"].stays) == (True, False)
-
-
 @pytest.mark.parametrize(
     ("task", "words"),
     [

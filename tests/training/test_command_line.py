@@ -11,7 +11,11 @@ from collections import Counter
 
 import pytest
 
+from mrq import MRQError
+from mrq.cli import conclude
 from mrq.training.checkpoint import latest_checkpoint
+from mrq.training.run_folder import RunFolder
+from mrq.training.runs import Outcome, resume_command
 from tests.command_line import ENVIRONMENT, SMALL, assert_same, mrq, rows, start, train
 
 
@@ -113,6 +117,25 @@ def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, num
     assert code == 0, err
     for folder in folders:
         assert_same(folder, tmp_path / "whole" / "CartPole-v1" / folder.name)
+
+
+def test_an_environment_may_leave_the_present_folder(tmp_path):
+    arguments = [*SMALL, "--steps", 250, "--workers", 0]
+    code, out, err = mrq("train", "tests.environments_for_tests:Leaves", *arguments, cwd=tmp_path)
+    assert code == 0, err
+    run = "runs/tests.environments_for_tests-Leaves/seed-0"
+    assert f"run folder      {run}\n" in out
+    code, out, err = mrq("evaluate", run, "--episodes", 1, cwd=tmp_path)
+    assert (code, f"run folder      {run}\n" in out) == (0, True), err
+
+
+def test_an_interrupted_fleet_of_which_an_agent_broke_off(finished, capsys):
+    runs = [RunFolder(finished / f"seed-{seed}") for seed in (0, 1)]
+    runs[1].extend(1_000)
+    with pytest.raises(MRQError, match=r"^1 of 2 agents broke off, for the reasons given above\. .* is kept\.$"):
+        conclude(Outcome(runs, [runs[1]], interrupted=True))
+    runs[1].extend(450)
+    assert f"interrupted; go on with: {resume_command([runs[1]])}\n" in capsys.readouterr().out
 
 
 def test_a_faulty_environment_keeps_what_was_learned(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from mrq import MRQError
 from mrq.interface import Agent
-from mrq.training import loop, runs
+from mrq.training import loop, run_folder, runs
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
@@ -105,7 +105,23 @@ def test_a_run_goes_on_as_the_machine_it_is_on_asks(settings, tmp_path, monkeypa
 def test_an_environment_that_changes_the_present_folder_takes_no_run_with_it(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     monkeypatch.chdir(tmp_path)
-    agent = Agent("tests.environments_for_tests:Leaves", 0)
-    (run,) = start([agent], replace(settings, workers=None), Path("runs"), quiet).runs
-    assert Path.cwd() == tmp_path
+    (run,) = start([Agent("tests.environments_for_tests:Leaves", 0)], settings, Path("runs"), quiet).runs
+    assert Path.cwd() == Path("/")
     assert (run.step, steps_evaluated(run)) == (60, [0, 50, 60])
+    assert run.path == tmp_path / "runs" / "tests.environments_for_tests-Leaves" / "seed-0"
+
+
+def test_what_is_loaded_is_of_one_checkpoint(settings, tmp_path, monkeypatch):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    read = run_folder.read_arrays
+
+    def trained_meanwhile(checkpoint):
+        monkeypatch.undo()
+        arrays = read(checkpoint)
+        resume([run.path], 65, quiet)
+        return arrays
+
+    monkeypatch.setattr(run_folder, "read_arrays", trained_meanwhile)
+    with pytest.raises(MRQError, match="000001-step-60 is damaged"):
+        run.saved_state()
+    assert run.step == 65

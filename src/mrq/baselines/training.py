@@ -123,6 +123,7 @@ def _train(
         before, episodes = time.monotonic(), settings.evaluation_episodes
         evaluations = evaluate(acting, environments, [agent], steps, episodes, interrupted=interrupted)
         if environments.failed:
+            save()
             raise MRQError(next(iter(environments.failed.values())))
         if evaluations is not None:
             run.record_evaluation(steps, evaluations[0], before - began)

@@ -60,7 +60,7 @@ def bench(
     elif Path(runs).is_file():
         raise MRQError(f"{runs} is a file; give --runs a folder.")
     with at_hand(runs) as place:
-        root = place if cluster is None else place.absolute()  # workers are elsewhere
+        root = place.absolute()  # workers are elsewhere, and environments may go where they like
         matrix = jobs(chosen_tasks(suite, tasks), list(dict.fromkeys(names)), range(seeds), settings, root)
         states = {job: state_of(job) for job in matrix}
         unusable = [(job, why) for job, (state, _, why) in states.items() if state is State.UNUSABLE]

@@ -15,7 +15,7 @@ from mrq.benchmark.matrix import Job, State, state_of
 from mrq.environments.children import how_it_ended, without_main
 from mrq.errors import MRQError, one_line
 from mrq.training.progress import Progress, Watch
-from mrq.training.run_folder import RunFolder, occupied
+from mrq.training.run_folder import occupied
 from mrq.training.runs import resume, start
 
 LOOKING_UP = 0.5  # seconds between two looks whether to stop
@@ -95,32 +95,15 @@ def train(fleet: Sequence[Job], tell: Watch) -> None:
         for job in due:
             train_baseline(fleet[0].baseline, job.agent, settings, root, tell)
         return
-    if begun and _go_on(begun, tell):
-        return
+    if begun:
+        try:
+            if resume([job.path for job in begun], settings.total_steps, tell, tell, settings).interrupted:
+                return
+        except MRQError as error:
+            for job in begun:
+                tell(f"{job.agent.name}: {error}")
     if new:
         start([job.agent for job in new], settings, root, tell, tell)
-
-
-def _go_on(begun: Sequence[Job], tell: Watch) -> bool:
-    """Whether it was interrupted. What a damaged checkpoint belongs to is left out."""
-    settings = begun[0].settings
-    try:
-        return resume([job.path for job in begun], settings.total_steps, tell, tell, settings).interrupted
-    except MRQError as error:
-        damage = {job: _damage(job) for job in begun}
-        whole = [job for job in begun if damage[job] is None]
-        for job in begun:
-            if len(whole) == len(begun) or damage[job] is not None:
-                tell(f"{job.agent.name}: {damage[job] or error}")
-    return 0 < len(whole) < len(begun) and _go_on(whole, tell)
-
-
-def _damage(job: Job) -> MRQError | None:
-    try:
-        RunFolder(job.path).saved_state()
-    except MRQError as error:
-        return error
-    return None
 
 
 def _stop_without_parent() -> None:

@@ -106,7 +106,9 @@ def _advice(task: str) -> str:
         prefix = "gym/" if suite == "gym" else ""
         of_paper = [prefix + known.name.removeprefix("gym/") for known in paper_tasks() if known.suite == "gym"]
         of_paper += [known.name for known in paper_tasks() if known.suite != "gym"]
-        others = [prefix + spec.id for spec in gym.registry.values() if not _given_up(spec)]
+        rest = [spec for spec in gym.registry.values() if not _given_up(spec)]
+        rest.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
+        others = [prefix + spec.id for spec in rest]
         meant = suggestions(task, of_paper, others)
     if meant:
         return f"did you mean {' or '.join(meant)}?"

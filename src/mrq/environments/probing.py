@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,6 @@ class Probe:
     spec: Spec
     spaces: dict[str, str]
     seconds: float  # of a step
-    stays: bool = True  # in the present folder, which is the whole process's
 
 
 def probe(tasks: Sequence[str], timeout: float) -> dict[str, Probe]:
@@ -82,11 +81,10 @@ class _Trial:
 def _try(connection: "Connection[Any, Any]", task: str) -> None:
     """In the process."""
     end_with_parent()
-    folder = os.getcwd()
     result: Probe | MRQError
     try:
-        result = try_out(Guarded(make_environment(task)), task)
-        result = replace(result, stays=os.getcwd() == folder)
+        environment = Guarded(make_environment(task))  # kept: what it does at its end is no matter of the trial
+        result = try_out(environment, task)
     except MRQError as error:
         result = MRQError(str(error))
     with suppress(OSError):  # the parent is gone

@@ -22,8 +22,7 @@ def make_environments(
     names, seconds = [agent.name for agent in agents], [probes[agent.task].seconds for agent in agents]
     processes = settings.workers
     if processes is None:
-        stay = all(probes[agent.task].stays for agent in agents)
-        processes = max(processes_worth(seconds, len(os.sched_getaffinity(0))), 0 if stay else 1)
+        processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
     specs = [probes[agent.task].spec for agent in agents]
     if processes == 0:
         environments = Environments([Guarded(make_environment(agent.task)) for agent in agents], names)

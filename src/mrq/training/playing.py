@@ -33,7 +33,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     run = RunFolder(folder)
     run.refuse_baseline()
     checkpoint = run.checkpoint
-    run.saved_counters()  # refuses a checkpoint that is not this run's
+    run.counters_of(checkpoint)  # refuses a checkpoint that is not this run's
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"

@@ -41,6 +41,7 @@ MRQ = "MR.Q"  # the algorithm of every run but a baseline's
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # what was asked for, and what came of it
 CHECKPOINTS, TENSORBOARD = "checkpoints", "tensorboard"
 ASIDE = ".unfinished"  # how files end that are being written
+State = tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]]  # as Population.state_of gives it
 COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
 
 
@@ -98,18 +99,15 @@ class RunFolder:
         owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
         return self.step < self.settings.total_steps or owes
 
-    def saved_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]] | None:
+    def saved_state(self) -> State | None:
         """What its last checkpoint holds; None where it has none."""
         checkpoint = latest_checkpoint(self.checkpoints)
         if checkpoint is None:
             return None
-        return read_tensors(checkpoint), read_arrays(checkpoint), self.saved_counters()
+        return read_tensors(checkpoint), read_arrays(checkpoint), self.counters_of(checkpoint)
 
-    def saved_counters(self) -> dict[str, Any]:
-        """Those of its last checkpoint, or none; refuses a checkpoint that another run.json belongs to."""
-        checkpoint = latest_checkpoint(self.checkpoints)
-        if checkpoint is None:
-            return {}
+    def counters_of(self, checkpoint: Path) -> dict[str, Any]:
+        """Refuses a checkpoint that another run.json belongs to."""
         counters = read_counters(checkpoint)
         written = counters["run"] | {"hyperparameters": asdict(Hyperparameters()) | counters["run"]["hyperparameters"]}
         if written != self.identity:  # what an older version did not have yet is as it was then
@@ -204,9 +202,12 @@ class RunFolder:
 
 
 def run_path(root: Path, task: str, seed: int) -> Path:
-    """root/task/seed-N, the task as it is but for what does not belong into a path."""
+    """root/task/seed-N, the task as it is but for what does not belong into a path.
+
+    Absolute, since an environment may take this process to another folder.
+    """
     parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
-    return root.joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
+    return root.absolute().joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
 
 
 def create_run_folder(
@@ -219,7 +220,10 @@ def create_run_folder(
     parameters: int,  # how many numbers the agent learns
     algorithm: str = MRQ,
 ) -> RunFolder:
-    """Made aside and renamed, so that either the whole folder is there or none; comes locked."""
+    """Made aside and renamed, so that either the whole folder is there or none; comes locked.
+
+    An empty folder that is there stays, since somebody may be in it, and run.json comes into it last.
+    """
     asked = asdict(settings)
     if algorithm != MRQ:
         del asked["hyperparameters"]  # they are MR.Q's
@@ -238,14 +242,17 @@ def create_run_folder(
     }
     refuse_existing(path)
     text = json.dumps(document, indent=1) + "\n"
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        aside.mkdir(parents=True)
-        (aside / DOCUMENT).write_text(text)
-        (aside / EVALUATIONS).write_text(",".join(COLUMNS) + "\n")
-        aside.rename(path)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / EVALUATIONS).write_text(",".join(COLUMNS) + "\n")
+        with written_aside(place / DOCUMENT) as aside:
+            aside.write_text(text)
+        if place != path:
+            place.rename(path)
     except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        if place != path:
+            shutil.rmtree(place, ignore_errors=True)
         raise MRQError(f"the run folder {path} cannot be made: {error.strerror}; choose another with --runs.") from None
     run = RunFolder(path)
     run.lock()

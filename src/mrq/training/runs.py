@@ -24,7 +24,7 @@ from mrq.training.interruption import Interruption
 from mrq.training.loop import train
 from mrq.training.population import COUNTERS, Population
 from mrq.training.progress import ProgressBar, Watch
-from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing, run_path
+from mrq.training.run_folder import RunFolder, State, create_run_folder, refuse_existing, run_path
 from mrq.training.settings import Settings, checked_seeds
 
 Say = Callable[[str], None]
@@ -79,7 +79,7 @@ def resume(
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise MRQError("a run folder is given twice; give each once.")
-    runs = [RunFolder(folder) for folder in folders]
+    runs = [RunFolder(folder.absolute()) for folder in folders]
     with ExitStack() as stack:
         for run in runs:
             stack.callback(run.close)
@@ -89,7 +89,6 @@ def resume(
 def _resume(
     runs: list[RunFolder], steps: int | None, say: Say, watch: Watch | None, machine: Settings | None
 ) -> Outcome:
-    places = {}
     for run in runs:
         run.refuse_baseline()
         if steps is not None and steps < run.step:
@@ -99,45 +98,57 @@ def _resume(
                 f"the run in {run.path} has finished its {run.step:,} steps; go on with more, such as "
                 f"--steps {2 * run.step}."
             )
-        run.lock()
-        counters = run.saved_counters()
-        places[run.path] = [counters.get(name) for name in COUNTERS]
         if steps is not None:
             run.settings = replace(run.settings, steps=steps)
         if machine is not None:
             run.settings = run.settings.on_machine_of(machine)
-    timeout = max(run.settings.environment_timeout for run in runs)
-    probes = probe(list(dict.fromkeys(run.task for run in runs)), timeout)
+    states: dict[RunFolder, State | None] = {}
     for run in runs:
+        try:
+            run.lock()
+            states[run] = run.saved_state()
+        except MRQError as error:
+            if len(runs) == 1:
+                raise
+            say(f"{Agent(run.task, run.seed).name}: {error}")
+    timeout = max((run.settings.environment_timeout for run in states), default=0.0)
+    probes = probe(list(dict.fromkeys(run.task for run in states)), timeout)
+    for run in states:
         run.check_spaces(probes[run.task].spaces)
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
         kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
-        return repr((run.settings, run.compiled, places[run.path], kind))
+        state = states[run]
+        counters = None if state is None else [state[-1].get(name) for name in COUNTERS]
+        return repr((run.settings, run.compiled, counters, kind))
 
-    groups = [list(group) for _, group in groupby(sorted(runs, key=place), key=place)]
-    failed = []
+    groups = [list(group) for _, group in groupby(sorted(states, key=place), key=place)]
+    failed, interrupted = [run for run in runs if run not in states], False
     for group in groups:
         try:
-            _, broken_off, interrupted = _resume_together(group, probes, say, watch)
+            _, broken_off, interrupted = _resume_together({run: states.pop(run) for run in group}, probes, say, watch)
         except MRQError as error:
-            if len(groups) == 1:
+            if len(runs) == len(group):
                 raise
-            say(str(error))
-            broken_off, interrupted = group, False
+            for run in group:
+                say(f"{Agent(run.task, run.seed).name}: {error}")
+            broken_off = group
         failed += broken_off
         if interrupted:
             break
     return Outcome(runs, failed, interrupted)
 
 
-def _resume_together(runs: list[RunFolder], probes: dict[str, Probe], say: Say, watch: Watch | None) -> Outcome:
+def _resume_together(
+    states: dict[RunFolder, State | None], probes: dict[str, Probe], say: Say, watch: Watch | None
+) -> Outcome:
+    runs = list(states)
     settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
     population = make_population(agents, probes, settings, runs[0].compiled, say)
     with closing(population.environments):
         for agent, run in enumerate(runs):
-            load(population, agent, run, say)
+            load(population, agent, run, states.pop(run), say)
         for run in runs:
             run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
@@ -163,9 +174,8 @@ def make_population(
     return population
 
 
-def load(population: Population, agent: int, run: RunFolder, say: Say) -> None:
+def load(population: Population, agent: int, run: RunFolder, state: State | None, say: Say) -> None:
     """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
-    state = run.saved_state()
     if state is None:
         return
     try:
