@@ -149,8 +149,9 @@ class Workers:
         asked = self._without_failed(which)
         self._rows["which"][:], self._rows[argument][:] = asked, values
         message = COMMAND.pack(command, step)
-        for child in {self._children[agent] for agent in np.flatnonzero(asked).tolist()}:
-            self._send(child, message)
+        for child in dict.fromkeys(self._children.values()):  # the longest first, as they were started
+            if asked[child.members].any():
+                self._send(child, message)
         self._collect(failed_at(step), self._timeout)
         return self._without_failed(asked, self.restarted)
 
