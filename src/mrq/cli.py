@@ -2,20 +2,20 @@
 
 import errno
 import io
-import re
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from mrq.benchmark.cluster import Cluster
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
+from mrq.terminal import refuse, say, show, started_in
 from mrq.training.settings import Settings
 
 if TYPE_CHECKING:
@@ -305,34 +305,6 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
 def last_evaluation(run: "RunFolder") -> str | None:
     rows = run.evaluations()
     return f"return {float(rows[-1]['return_mean']):,.1f} at step {int(rows[-1]['step']):,}" if rows else None
-
-
-def show(rows: Sequence[Sequence[str]]) -> None:
-    """In columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def say(line: str) -> None:
-    print(shortly(line), flush=True)
-
-
-def refuse(sentence: str, status: int = 1) -> NoReturn:
-    print(f"mrq: {shortly(sentence)}", file=sys.stderr)
-    sys.exit(status)
-
-
-def shortly(line: str) -> str:
-    """Paths in it, but not addresses, as seen from the folder that the command was given in."""
-    return line if started_in() is None else re.sub(rf"(?<!/){re.escape(str(started_in()))}/", "", line)
-
-
-@cache
-def started_in() -> Path | None:
-    with suppress(OSError):  # it may be gone
-        return Path.cwd()
-    return None
 
 
 def main() -> None:
