@@ -6,6 +6,7 @@ their results are zeros, and whoever asked must bring them back to where they we
 """
 
 import atexit
+import heapq
 import multiprocessing
 import pickle
 import selectors
@@ -249,8 +250,11 @@ def refuse_changed_spaces(name: str, expected: Spec, found: Spec) -> None:
 def _spread(seconds: Sequence[float], processes: int) -> list[list[int]]:
     """The members of each process: longest first, onto the least loaded."""
     members: list[list[int]] = [[] for _ in range(min(processes, len(seconds)))]
+    loads = [(0.0, 0, process) for process in range(len(members))]  # seconds and environments: a heap
     for index in sorted(range(len(seconds)), key=lambda i: -seconds[i]):
-        min(members, key=lambda own: (sum(seconds[i] for i in own), len(own))).append(index)
+        load, count, process = loads[0]
+        heapq.heapreplace(loads, (load + seconds[index], count + 1, process))
+        members[process].append(index)
     return members
 
 
