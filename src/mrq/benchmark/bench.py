@@ -11,7 +11,7 @@ from mrq.benchmark.matrix import Job, State, fleets, jobs, state_of
 from mrq.benchmark.storage import at_hand, is_address, named_as_at
 from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.benchmark.view import View
-from mrq.environments.suggestions import suggestions
+from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError
 from mrq.replay.memory import available_memory
@@ -135,8 +135,7 @@ def chosen_tasks(suite: str, names: Sequence[str]) -> list[str]:
     for name in names:
         matching = [task for task in known if name in (task, task.partition("/")[2])]
         if not matching:
-            meant = suggestions(name, known)
-            advice = f"did you mean {' or '.join(meant)}?" if meant else "`mrq tasks` lists those it has."
+            advice = did_you_mean(name, known) or "`mrq tasks` lists those it has."
             raise MRQError(f"the paper has no task {name!r} in {suite}; {advice}")
         chosen += matching
     return list(dict.fromkeys(chosen))

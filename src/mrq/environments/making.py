@@ -14,7 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from mrq.environments import atari, dmc
 from mrq.environments.rendering import chosen_renderer, import_mujoco
-from mrq.environments.suggestions import suggestions
+from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError, one_line
 
@@ -101,18 +101,16 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 def _advice(task: str) -> str:
     suite = task.partition("/")[0]
     if suite in SUITES:
-        meant = suggestions(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
+        question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
     else:
         prefix = "gym/" if suite == "gym" else ""
-        of_paper = [prefix + known.name.removeprefix("gym/") for known in paper_tasks() if known.suite == "gym"]
-        of_paper += [known.name for known in paper_tasks() if known.suite != "gym"]
+        of_paper = [known.name if prefix else known.name.removeprefix("gym/") for known in paper_tasks()]
         rest = [spec for spec in gym.registry.values() if not _given_up(spec)]
         rest.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
-        others = [prefix + spec.id for spec in rest]
-        meant = suggestions(task, of_paper, others)
-    if meant:
-        return f"did you mean {' or '.join(meant)}?"
-    return "give a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
+        question = did_you_mean(task, of_paper, [prefix + spec.id for spec in rest])
+    return question or (
+        "give a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
+    )
 
 
 def _given_up(spec: EnvSpec) -> bool:

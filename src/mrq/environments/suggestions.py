@@ -7,7 +7,13 @@ from collections.abc import Sequence
 MOST = 3
 
 
-def suggestions(name: str, *known: Sequence[str]) -> list[str]:
+def did_you_mean(name: str, *known: Sequence[str]) -> str:
+    """A question, or nothing."""
+    meant = _meant(name, known)
+    return f"did you mean {' or '.join(meant)}?" if meant else ""
+
+
+def _meant(name: str, known: Sequence[Sequence[str]]) -> list[str]:
     """Those that differ in nothing but case, separators, suite or version, of the first that has any; else those spelt
     alike, of all."""
     for names in known:

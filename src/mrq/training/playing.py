@@ -12,7 +12,7 @@ from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
-from mrq.interface import Agent, Array
+from mrq.interface import Array
 from mrq.randomness import Stream, generator
 from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
@@ -40,7 +40,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     made = [make_environment(run.task, **options) for _ in range(at_once)]
-    agent = Agent(run.task, run.seed)
+    agent = run.agent
     environments = guarded(made, agent)
     run.check_spaces(describe_spaces(made[0]))
     chosen = chosen_device(device)

@@ -29,7 +29,7 @@ import torch
 from mrq import version
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Array
+from mrq.interface import Agent, Array
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, step_of
 from mrq.training.evaluation import Evaluation
 from mrq.training.settings import Settings
@@ -68,6 +68,10 @@ class RunFolder:
             raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
         self._writer: SummaryWriter | None = None
         self._lock: int | None = None
+
+    @property
+    def agent(self) -> Agent:
+        return Agent(self.task, self.seed)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _resume(
         except MRQError as error:
             if len(runs) == 1:
                 raise
-            say(f"{Agent(run.task, run.seed).name}: {error}")
+            say(f"{run.agent.name}: {error}")
     timeout = max((run.settings.environment_timeout for run in states), default=0.0)
     probes = probe(list(dict.fromkeys(run.task for run in states)), timeout)
     for run in states:
@@ -127,12 +127,12 @@ def _resume(
     failed, interrupted = [run for run in runs if run not in states], False
     for group in groups:
         try:
-            _, broken_off, interrupted = _resume_together({run: states.pop(run) for run in group}, probes, say, watch)
+            _, broken_off, interrupted = _resume_together(group, states, probes, say, watch)
         except MRQError as error:
             if len(runs) == len(group):
                 raise
             for run in group:
-                say(f"{Agent(run.task, run.seed).name}: {error}")
+                say(f"{run.agent.name}: {error}")
             broken_off = group
         failed += broken_off
         if interrupted:
@@ -141,14 +141,17 @@ def _resume(
 
 
 def _resume_together(
-    states: dict[RunFolder, State | None], probes: dict[str, Probe], say: Say, watch: Watch | None
+    runs: list[RunFolder],
+    states: dict[RunFolder, State | None],
+    probes: dict[str, Probe],
+    say: Say,
+    watch: Watch | None,
 ) -> Outcome:
-    runs = list(states)
-    settings, agents = runs[0].settings, [Agent(run.task, run.seed) for run in runs]
+    settings, agents = runs[0].settings, [run.agent for run in runs]
     population = make_population(agents, probes, settings, runs[0].compiled, say)
     with closing(population.environments):
         for agent, run in enumerate(runs):
-            load(population, agent, run, states.pop(run), say)
+            load(population, agent, run, states.pop(run), say)  # not kept: its files, which are mapped, will go
         for run in runs:
             run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
