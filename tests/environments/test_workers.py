@@ -282,6 +282,7 @@ def test_processes_are_used_where_they_pay():
     assert processes_worth([0.005] * 10, 4) == 4
     assert processes_worth([0.005] * 10, 1) == 0
     assert processes_worth([0.00001] * 10, 16) == 0
+    assert processes_worth([0.0001] * 10, 16) == 5  # two each: waiting for ten processes takes longer
     assert processes_worth([0.005, 0.0001], 16) == 0  # the short one is not worth the wait
     assert processes_worth([0.008, 0.004, 0.004, 0.003, 0.002], 16) == 3  # all wait for the first
 
