@@ -68,7 +68,7 @@ class Learner:
         sizes = torch.tensor([spec.action_size for spec in specs])
         self.own_actions = (torch.arange(self.spec.action_size) < sizes[:, None]).to(device)  # (agents, action_size)
         # Encoder updates whose windows are drawn and target embeddings computed in one pass; images are large.
-        self.chunk = 1 if self.spec.image else 10
+        self.chunk = 1 if self.spec.image else min(10, h.target_period)
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
         # What one agent computes; `_work` holds the same for all of them.
         self.functions: dict[str, Function] = {

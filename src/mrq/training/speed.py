@@ -108,8 +108,9 @@ def _parts(population: Population) -> dict[str, float]:
     batch = count()  # another one each time: what has nothing to learn any more computes with denormal numbers
 
     def encoder() -> None:
-        population._encoder.seek(next(batch) % (period // chunk) * chunk)
-        population._update_encoder()
+        if population.hyperparameters.model_based:
+            population._encoder.seek(next(batch) % (period // chunk) * chunk)
+            population._update_encoder()
 
     def value_and_policy() -> None:
         population._value.seek(next(batch) % period)
