@@ -12,6 +12,7 @@ Function = Callable[..., Any]
 OnFailure = Callable[[Exception], None]
 _numbers = count()
 WARM_UP = 3  # calls before a capture: the first compile, and all of them are real
+HIGH_PRIORITY = -1  # of a stream
 
 
 def side_by_side(function: Function) -> Function:
@@ -83,11 +84,12 @@ class Captured:
     Every call does the work once, the first ones too, so that nothing need be undone.
     """
 
-    def __init__(self, work: Callable[[], None], on_failure: OnFailure) -> None:
+    def __init__(self, work: Callable[[], None], on_failure: OnFailure, priority: int = 0) -> None:
         self.work, self.on_failure = work, on_failure
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._stream = torch.cuda.Stream()  # libraries set up what they need for a capture, on its stream
+        # Libraries set up what they need for a capture, on its stream; what is captured keeps the stream's priority.
+        self._stream = torch.cuda.Stream(priority=priority)
 
     def __call__(self) -> None:
         if self._graph is not None:
@@ -116,3 +118,24 @@ class Captured:
             return False
         self._graph = graph
         return True
+
+
+class Side:
+    """A GPU's stream beside the current one, for work that need not wait its turn. A CPU does all in order."""
+
+    def __init__(self, device: torch.device, priority: int = 0) -> None:
+        self._stream = torch.cuda.Stream(device, priority) if device.type == "cuda" else None
+
+    def work(self) -> torch.cuda.StreamContext:
+        """What is done inside runs on this stream."""
+        return torch.cuda.stream(self._stream)
+
+    def follow(self) -> None:
+        """What it is given from now on comes after what the current stream has been given."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+
+    def join(self) -> None:
+        """What the current stream is given from now on comes after what this one has been given."""
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)

@@ -141,11 +141,11 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
                 assert pixels[t].tolist() == [[episode, max(steps[t] - k, 0)] for k in back]
 
 
-def test_stacks_repeat_the_first_frame_and_the_latest_state_is_the_present_one():
+def test_stacks_repeat_the_first_frame_and_the_present_state_is_the_latest():
     replay = Replay([IMAGE] * 1, H, 100, CPU)
     play(replay, IMAGE, [[(6, True), (2, False)]])
-    assert replay.latest_states().shape == (1, 1, 4, 84, 84)
-    assert replay.latest_states()[0, 0, :, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
+    assert replay.present_state(0).shape == (4, 1, 84, 84)
+    assert replay.present_state(0)[:, 0, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
 
 
 def test_mean_absolute_reward_counts_transitions_alone():
@@ -179,7 +179,7 @@ def test_state_round_trip_also_into_a_larger_ring(spec):
     uniforms = torch.from_numpy(np.random.default_rng(0).random((2, 64)))
     for ours, theirs in zip(replay.sample(uniforms, range(6)), larger.sample(uniforms, range(6)), strict=True):
         assert torch.equal(ours, theirs)
-    assert torch.equal(replay.latest_states(), larger.latest_states())
+    np.testing.assert_array_equal(replay.present_state(1), larger.present_state(1))
     np.testing.assert_array_equal(replay.episode_actions(0), larger.episode_actions(0))
 
 
@@ -212,7 +212,7 @@ def test_the_episode_under_way():
     replay = Replay([VECTOR] * 1, H, 100, CPU)
     play(replay, VECTOR, [[(3, True), (5, False)]])
     np.testing.assert_allclose(replay.episode_actions(0)[:, 0], [0.01, 0.02, 0.03, 0.04, 0.05])
-    np.testing.assert_array_equal(replay.present_frame(0), [1, 5])
+    np.testing.assert_array_equal(replay.present_state(0), [[1, 5]])
     long = Replay([VECTOR] * 1, H, 100, CPU)
     play(long, VECTOR, [[(100, False)]])
     assert long.episode_actions(0) is None

@@ -1,14 +1,15 @@
 """The captured path: whole updates as CUDA graphs. Run by hand where there is a GPU: pytest -m gpu"""
 
 import gc
+from dataclasses import replace
 
 import gymnasium as gym
 import pytest
 import torch
 
 from mrq.replay import buffer
-from tests.environments_for_tests import Pixels
-from tests.training.test_population import FLEETS, KINDS, advance, assert_alike, fleet, population
+from tests.environments_for_tests import Counting, Pixels
+from tests.training.test_population import FLEETS, KINDS, advance, assert_alike, assert_equal, fleet, never, population
 
 pytestmark = [
     pytest.mark.gpu,
@@ -55,7 +56,8 @@ def compare_with_eager(make, steps, small, overlap):
     eager, fast = (population(make, (3, 4), small, device=GPU, overlap=overlap) for _ in range(2))
     for agents in (eager, captured(fast)):
         advance(agents, steps)
-    assert fast._update_value_and_policy._graph is not None
+    names = ["_explore", "_update_encoder", "_update_value_and_policy"] + ["_explore_by_targets"] * overlap
+    assert all(getattr(fast, name)._graph is not None for name in names)
     for agent in range(2):
         assert_alike(fast.state_of(agent), eager.state_of(agent))
 
@@ -117,3 +119,35 @@ def test_bf16_trains(small):
     agents = captured(population(lambda: gym.make("Pendulum-v1"), (0,), small, device=GPU, dtype=torch.bfloat16))
     advance(agents, 80)
     assert torch.isfinite(agents.learner.metrics).all()
+
+
+@pytest.mark.parametrize("makes", [(lambda: gym.make("Pendulum-v1"), Counting), (Pixels, Pixels)])
+def test_how_far_a_gpu_is_behind_changes_nothing(makes, small, full_precision, uncompiled):
+    h = replace(small, random_steps=57, target_period=30)  # noise is drawn anew in the middle of a lead, at step 60
+    prompt, late = (captured(fleet(makes, (0, 1), h, device=GPU, overlap=True)) for _ in range(2))
+    for _ in range(125):
+        prompt.step()
+        torch.cuda.synchronize()
+        prompt.update(never)
+        torch.cuda.synchronize()
+
+    def slow(sync_targets):
+        def call(*arguments):
+            torch.cuda._sleep(50_000_000)  # cycles: 25 ms or more
+            sync_targets(*arguments)
+
+        return call
+
+    late.learner.sync_targets = slow(late.learner.sync_targets)
+    done, behind = [], 0
+    for _ in range(125):
+        late.step()
+        if late.steps > h.random_steps + 1:  # until then it waits for nothing
+            behind = max(behind, sum(not update.query() for update in done))
+        torch.cuda._sleep(50_000_000)
+        late.update(never)
+        done.append(torch.cuda.Event())
+        done[-1].record()
+    assert h.target_period // 3 - 1 <= behind <= h.target_period // 3
+    for agent in range(2):
+        assert_equal(late.state_of(agent), prompt.state_of(agent))

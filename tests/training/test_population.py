@@ -1,6 +1,7 @@
 """Agents in a population do what they do alone, and the updates come when the paper says."""
 
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import replace
 
 import gymnasium as gym
@@ -41,6 +42,16 @@ def advance(population, steps):
     for _ in range(steps):
         population.step()
         population.update(never)
+
+
+def assert_equal(ours, theirs):
+    """Two agents' states, to the last bit."""
+    (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
+    assert counters == own_counters
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, own[name]), name
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, own_arrays[name], err_msg=name)
 
 
 def assert_alike(ours, theirs):
@@ -147,15 +158,67 @@ def test_overlap_chooses_each_action_one_update_earlier(small):
     assert second[0] != second[1]
 
 
-def test_a_resumed_agent_takes_the_action_it_had_chosen(small):
-    plain, stopped = (population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True) for _ in range(2))
-    advance(plain, 75)
-    advance(stopped, 61)
-    resumed = population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True)
+def test_with_overlap_a_third_of_a_period_is_played_as_before_its_updates(small):
+    agents = population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True)
+    advance(agents, small.random_steps + small.target_period)
+    agents.step()  # the next period's first
+    before, explore, by_targets = deepcopy(agents.learner.networks), agents.learner.explore, []
+
+    def watched(networks, states, noise):
+        by_targets.append(networks is agents.learner.targets)
+        return explore(networks, states, noise)
+
+    agents.learner.explore = watched
+    agents.update(never)
+    advance(agents, small.target_period - 1)
+    agents.step()
+    led = small.target_period // 3 - 1  # its first step was chosen before, too
+    assert by_targets == [True] * led + [False] * (small.target_period - led)
+    for network, parameters in agents.learner.targets.items():
+        for name, tensor in parameters.items():
+            assert torch.equal(tensor, before[network][name]), (network, name)
+
+
+def test_without_encoder_updates_nothing_is_played_by_the_targets(small):
+    agents = population(lambda: gym.make("Pendulum-v1"), (0,), replace(small, model_based=False), overlap=True)
+    explore, own = agents.learner.explore, []
+
+    def watched(networks, states, noise):
+        own.append(networks is agents.learner.networks)
+        return explore(networks, states, noise)
+
+    agents.learner.explore = watched
+    advance(agents, small.random_steps + small.target_period)
+    assert own == [True] * (small.target_period + 1)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("make", [Counting, Pixels, lambda: Pixels(episode_steps=7)])
+def test_actions_are_chosen_for_what_the_replay_holds_last(make, small, overlap):
+    agents = population(make, (0, 1), small, overlap=overlap)
+    explore, calls = agents.learner.explore, []
+
+    def watched(networks, states, noise):
+        for agent in range(2):
+            held = agents.replay.present_state(agent)
+            np.testing.assert_array_equal(states[agent, 0].numpy().reshape(held.shape), held)
+        calls.append(agents.steps)
+        return explore(networks, states, noise)
+
+    agents.learner.explore = watched
+    advance(agents, 62)
+    assert len(calls) == 12 + overlap
+
+
+@pytest.mark.parametrize("stop", [51, 53, 56, 61])  # as a period begins, while the targets play, and behind
+@pytest.mark.parametrize(("make", "end"), [(lambda: gym.make("Pendulum-v1"), 75), (Pixels, 64)])
+def test_a_resumed_agent_goes_on_as_if_it_had_not_stopped(make, end, small, stop):
+    plain, stopped, resumed = (population(make, (0,), small, overlap=True) for _ in range(3))
+    advance(plain, end)
+    advance(stopped, stop)
     assert resumed.load_state_of(0, *stopped.state_of(0)) is None
-    advance(resumed, 14)
-    for name, tensor in plain.state_of(0)[0].items():
-        assert torch.equal(tensor, resumed.state_of(0)[0][name]), name
+    advance(resumed, end - stop)
+    assert_equal(resumed.state_of(0), plain.state_of(0))
 
 
 def test_the_others_go_on_without_an_agent_that_fails(small):

@@ -20,7 +20,7 @@ from mrq.algorithm.networks import Parameters, initial_encoder, initial_policy, 
 from mrq.algorithm.noise import Noise
 from mrq.algorithm.optimiser import descend, initial_moments
 from mrq.algorithm.two_hot import bin_locations
-from mrq.execution import Function, OnFailure, compiled, one_by_one, side_by_side
+from mrq.execution import Function, OnFailure, Side, compiled, one_by_one, side_by_side
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Spec, Windows, common_spec
 from mrq.padding import stack_padded, within
@@ -69,7 +69,7 @@ class Learner:
         self.own_actions = (torch.arange(self.spec.action_size) < sizes[:, None]).to(device)  # (agents, action_size)
         # Encoder updates whose windows are drawn and target embeddings computed in one pass; images are large.
         self.chunk = 1 if self.spec.image else min(10, h.target_period)
-        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._side = Side(device)
         # What one agent computes; `_work` holds the same for all of them.
         self.functions: dict[str, Function] = {
             "value_targets": partial(updates.value_targets, h=h, dtype=dtype),
@@ -155,7 +155,8 @@ class Learner:
     @torch.no_grad()
     def update_value_and_policy(self, windows: Windows, noise: Noise) -> Tensor:
         """One update of the value, then of the policy; returns the TD errors (agents, batch)."""
-        with self._beside():
+        self._side.follow()
+        with self._side.work():
             target = self._work["value_targets"](
                 self.targets["encoder"],
                 self.targets["policy"],
@@ -172,10 +173,10 @@ class Learner:
         metrics = self._metrics("value_loss", "value_mean")
         if self.hyperparameters.model_based:
             zs, zsa = self._work["embed_pairs"](*pairs)
-            self._join()
+            self._side.join()
             gradients, td_errors, metrics[:] = self._work["value_gradients"](self.networks["value"], zsa, target)
         else:
-            self._join()
+            self._side.join()
             gradients, of_encoder, td_errors, metrics[:] = self._work["end_to_end_gradients"](
                 self.networks["value"], *pairs, target
             )
@@ -190,10 +191,13 @@ class Learner:
         return errors
 
     @torch.no_grad()
-    def explore(self, states: Tensor, noise: Noise) -> Tensor:
-        """Training actions (agents, count, action_size) for states (agents, count, *state_shape)."""
+    def explore(self, networks: dict[str, Parameters], states: Tensor, noise: Noise) -> Tensor:
+        """Training actions (agents, count, action_size) for states (agents, count, *state_shape).
+
+        `networks` are this learner's own, or its targets.
+        """
         actions: Tensor = self._work["explore"](
-            self.networks["encoder"], self.networks["policy"], states, noise, self.own_actions
+            networks["encoder"], networks["policy"], states, noise, self.own_actions
         )
         return actions
 
@@ -245,16 +249,6 @@ class Learner:
 
     def _descend(self, network: str, gradients: Parameters) -> None:
         self._descents[network](self.networks[network], gradients, self.moments[network])
-
-    def _beside(self) -> torch.cuda.StreamContext:
-        """On a GPU, what is done inside may run beside what follows, until the next `_join`."""
-        if self._side is not None:
-            self._side.wait_stream(torch.cuda.current_stream())
-        return torch.cuda.stream(self._side)
-
-    def _join(self) -> None:
-        if self._side is not None:
-            torch.cuda.current_stream().wait_stream(self._side)
 
 
 def _initial(spec: Spec, h: Hyperparameters, generator: np.random.Generator) -> dict[str, Parameters]:

@@ -31,11 +31,16 @@ SAVED_AS = {"terminated": np.bool_, "complete": np.bool_, "preceding": np.uint8}
 
 class Replay:
     def __init__(
-        self, specs: Sequence[Spec], hyperparameters: Hyperparameters, slots: int, device: torch.device
+        self,
+        specs: Sequence[Spec],
+        hyperparameters: Hyperparameters,
+        slots: int,
+        device: torch.device,
+        lead: int = 0,  # steps that may be appended before the device has come to them
     ) -> None:
         agents, spec = len(specs), common_spec(specs)
         self.specs, self.spec, self.hyperparameters = specs, spec, hyperparameters
-        self.slots, self.device = slots, device
+        self.slots, self.device, self.lead = slots, device, lead
         self.horizon = hyperparameters.longest_horizon
         # One slot more than the ring has takes what is written for nobody, so that every write has the same shape.
         self.frames = _frames(agents, spec, slots, device)
@@ -56,9 +61,9 @@ class Replay:
         self.filled = np.zeros(agents, int)
         self.episode_steps = np.zeros(agents, int)
         self._rows = torch.arange(agents, device=device)
-        self._present = torch.full((agents,), slots, device=device)  # the cursor, where the device can read it
         self._step = Staging(
             device,
+            places=max(2 * lead, 1),  # a step may begin an episode, too
             slots=((agents, 2 + self.horizon + spec.history), torch.int64),
             records=((agents, 2, self._records.shape[-1]), torch.float32),
             ready=((agents, self.horizon), torch.bool),
@@ -110,14 +115,13 @@ class Replay:
     def _write(self) -> None:
         """What was staged goes to its slots."""
         step, rows = self._step.device, self._rows[:, None]
-        slots, opened = step["slots"], step["slots"][:, 1]
+        slots = step["slots"]
         self._records[rows, slots[:, :2]] = step["records"]
-        self.frames[self._rows, opened] = step["frames"]
+        self.frames[self._rows, slots[:, 1]] = step["frames"]
         self.terminated_before |= step["records"][:, 0, FLAGS.index("terminated")] > 0
         risen = torch.where(step["ready"], self.priorities.highest[:, None], 0.0)
         lost = risen.new_zeros(len(risen), self.spec.history)
         self.priorities.set(rows, slots[:, 2:], torch.cat([risen, lost], 1))
-        self._present.copy_(torch.where(opened < self.slots, opened, self._present))
 
     def sample(self, uniforms: Tensor, states: Sequence[int]) -> Windows:
         """Windows for uniforms (agents, count), with their states at the ascending offsets `states`.
@@ -145,9 +149,10 @@ class Replay:
             alive=alive,
         )
 
-    def latest_states(self) -> Tensor:
-        """Each agent's present state (agents, 1, *state_shape)."""
-        return self._states(self._present[:, None, None])[:, 0]
+    def present_state(self, agent: int) -> Array:
+        """What an agent sees now (history, *frame_shape), padded, as environments give it."""
+        slots = torch.from_numpy(self.cursor).to(self.device)[:, None, None]
+        return self._states(slots)[agent, 0, 0].cpu().numpy().reshape(self.spec.history, *self.spec.frame_shape)
 
     def mean_absolute_reward(self) -> Tensor:
         """(agents,)"""
@@ -166,10 +171,6 @@ class Replay:
             return None
         slots = (self.cursor[agent] - steps + np.arange(steps)) % self.slots
         return self.actions[agent, torch.from_numpy(slots).to(self.device)].cpu().numpy()
-
-    def present_frame(self, agent: int) -> Array:
-        """Padded, as environments give it."""
-        return self.frames[agent, int(self.cursor[agent])].cpu().numpy()
 
     def state_of(self, agent: int) -> tuple[dict[str, Array], dict[str, int]]:
         """All that one agent's replay holds, as arrays and counters, without what pads it."""
@@ -191,11 +192,10 @@ class Replay:
         self.terminated_before[agent] = bool(arrays["terminated_before"])
         for name in COUNTERS:
             getattr(self, name)[agent] = counters[name]
-        self._present[agent] = counters["cursor"] if counters["filled"] else self.slots
 
     def grown(self, slots: int) -> "Replay":
         """A replay of more slots that holds the same; this one must not have wrapped."""
-        larger = Replay(self.specs, self.hyperparameters, slots, self.device)
+        larger = Replay(self.specs, self.hyperparameters, slots, self.device, self.lead)
         for agent in range(len(self.cursor)):
             larger.load_state_of(agent, *self.state_of(agent))
         return larger

@@ -6,6 +6,7 @@ Every agent takes a step whenever one does. Agent i does what its seed does alon
 import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -13,15 +14,17 @@ import numpy as np
 import torch
 
 from mrq.algorithm.learner import ENCODER_LOSSES, METRICS, Learner
+from mrq.algorithm.networks import Parameters
 from mrq.algorithm.noise import acting_noise, encoder_noise, value_noise
 from mrq.environments.stepping import EnvironmentFault
 from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
-from mrq.execution import Captured, OnFailure
+from mrq.execution import HIGH_PRIORITY, Captured, OnFailure, Side
 from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Agent, Array
 from mrq.randomness import Stream, environment_seed, generator
 from mrq.replay.buffer import Replay, slots_needed
+from mrq.replay.staging import Staging
 from mrq.training.noise_blocks import Draw, NoiseBlocks
 
 COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at")
@@ -45,11 +48,13 @@ class Population:
         self.agents, self.environments, self.hyperparameters, self.device = agents, environments, h, device
         seeds = [agent.seed for agent in agents]
         # Deviation: with `overlap` an action is chosen before the update that the step before it calls for rather than
-        # after it, so that the environments step while the device updates.
+        # after it, so that the environments step while the device updates; in the first third of a target period, by
+        # the target networks, so that they do so during the period's encoder updates too.
         self.overlap = overlap
+        self._lead = h.target_period // 3 if overlap and h.model_based else 0
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
         self.learner = Learner(specs, h, generators, device, dtype)
-        self.replay = Replay(specs, h, slots_needed(0, h), device)
+        self.replay = Replay(specs, h, slots_needed(0, h), device, self._lead)
 
         ahead = ThreadPoolExecutor(max_workers=1)
 
@@ -60,7 +65,12 @@ class Population:
         self._encoder = blocks(Stream.ENCODER_UPDATES, lambda g, spec: encoder_noise(g, period, spec, h))
         self._value = blocks(Stream.VALUE_UPDATES, lambda g, spec: value_noise(g, period, spec, h))
         on_gpu = device.type == "cuda"
-        self._explored = torch.zeros(len(seeds), environments.spec.action_size, pin_memory=on_gpu)  # the policy's
+        spec = environments.spec
+        # What each agent sees now, which the device's replay may not hold yet.
+        self._history = np.zeros((len(seeds), spec.history, *spec.frame_shape), environments.dtype)
+        self._present = Staging(device, places=1, states=((len(seeds), 1, *spec.state_shape), self.replay.frames.dtype))
+        self._beside = Side(device, HIGH_PRIORITY)
+        self._explored = torch.zeros(len(seeds), spec.action_size, pin_memory=on_gpu)  # the policy's
         self._exploring = torch.cuda.Event() if on_gpu else None
 
         self.on_fault: Callable[[int, MRQError], None] = _raise  # told of an agent that cannot go on; the others do
@@ -85,19 +95,24 @@ class Population:
             self.replay = self.replay.grown(slots)
             gc.collect()  # the old one is captured by itself and would keep its memory
             if self._on_failure is not None:
-                self._capture(self._on_failure)
+                self._compile_replay(self._on_failure)
 
     def compile(self, on_failure: OnFailure, on_success: Callable[[], None] = lambda: None) -> None:
         """From now on, runs updates compiled and, on a GPU, captured whole; as they are where that fails."""
         self._on_failure = on_failure
         self.learner.compile(on_failure, on_success)
-        self._capture(on_failure)
+        self._capture("_explore", on_failure)
+        self._capture("_explore_by_targets", on_failure, HIGH_PRIORITY)
+        self._compile_replay(on_failure)
 
-    def _capture(self, on_failure: OnFailure) -> None:
+    def _compile_replay(self, on_failure: OnFailure) -> None:
         self.replay.compile(on_failure)
+        self._capture("_update_encoder", on_failure)
+        self._capture("_update_value_and_policy", on_failure)
+
+    def _capture(self, name: str, on_failure: OnFailure, priority: int = 0) -> None:
         if self.device.type == "cuda":
-            for name in ("_explore", "_update_encoder", "_update_value_and_policy"):
-                setattr(self, name, Captured(partial(getattr(Population, name), self), on_failure))
+            setattr(self, name, Captured(partial(getattr(Population, name), self), on_failure, priority))
 
     def step(self) -> dict[int, float]:
         """One environment step of every agent; the returns of the episodes it ended, by agent."""
@@ -113,6 +128,7 @@ class Population:
         self._recover(again)
         self._drop_failed()
         self.replay.append(step)
+        self._history = np.concatenate([self._history[:, 1:], step.next_frames[:, None]], 1)
         self.steps += 1
         self.chosen[:] = False
         self.episode_returns += step.rewards
@@ -166,11 +182,18 @@ class Population:
             )
             self.drop(agent, MRQError(sentence))
         self.learner.sync_targets(self.replay.mean_absolute_reward())
+        self._beside.follow()
 
     # Work for the device alone, on tensors that stay where they are: this is what is captured.
 
     def _explore(self) -> None:
-        actions = self.learner.explore(self.replay.latest_states(), self._acting.take(1))
+        self._explore_by(self.learner.networks)
+
+    def _explore_by_targets(self) -> None:
+        self._explore_by(self.learner.targets)
+
+    def _explore_by(self, networks: dict[str, Parameters]) -> None:
+        actions = self.learner.explore(networks, self._present.device["states"], self._acting.take(1))
         self._explored.copy_(actions[:, 0], non_blocking=True)
 
     def _update_encoder(self) -> None:
@@ -227,6 +250,8 @@ class Population:
         self.episodes[agent] = counters["episodes"]
         self.over[agent] = counters["over"]
         self.episode_returns[agent] = counters["episode_return"]
+        self._history[agent] = self.replay.present_state(agent)
+        self._beside.follow()
         if counters["next_action"] is not None:
             action = counters["next_action"]
             self.actions[agent, : len(action)], self.chosen[agent] = action, True
@@ -254,7 +279,7 @@ class Population:
         seed = environment_seed(self.agents[agent].seed, int(self.episodes[agent]) - 1)
         actions = self.replay.episode_actions(agent)
         frame = None if actions is None else self.environments.replay_episode(agent, seed, actions)
-        return frame is not None and np.array_equal(frame, self.replay.present_frame(agent))
+        return frame is not None and np.array_equal(frame, self._history[agent, -1])
 
     def _recover(self, again: Callable[[Array], None]) -> None:
         """Where environments lost their process by another's fault, brings them back and has them try `again`."""
@@ -280,12 +305,20 @@ class Population:
         if self.steps < self.hyperparameters.random_steps:
             place = self._acting.seek(self.steps)
             self._take_actions(self._acting.host["random_actions"][:, place].numpy())
-        else:
+            return
+        leads = self._leads()
+        with self._beside.work() if leads else nullcontext():
             self._acting.seek(self.steps)
-            self._explore()
+            self._present.send(states=self._history.reshape(self._present.device["states"].shape))
+            (self._explore_by_targets if leads else self._explore)()
             if self._exploring is not None:
                 self._exploring.record()
-            self._awaited = True
+        self._awaited = True
+
+    def _leads(self) -> bool:
+        """Whether the next action waits for no update of its target period."""
+        due = self.steps - self.hyperparameters.random_steps - 1  # updates, before the last step's
+        return 0 < due % self.hyperparameters.target_period < self._lead
 
     def _await_actions(self) -> None:
         if self._awaited:
@@ -314,6 +347,7 @@ class Population:
         self._recover(again)
         self._drop_failed()
         self.replay.begin(self.over, frames)
+        self._history[self.over] = frames[self.over][:, None]
         self.episodes[self.over] += 1
         self.episode_returns[self.over] = 0
         self.over[:] = False
