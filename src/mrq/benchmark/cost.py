@@ -7,7 +7,7 @@ from mrq.environments.tasks import suite_of
 
 # Environment steps a second, of all agents of a fleet together.
 SPEEDS: dict[str, dict[str, float]] = {
-    "cuda": {"gym": 3_850, "dmc": 2_300, "dmc-visual": 220, "atari": 355},  # one H200, 16 cores
+    "cuda": {"gym": 3_600, "dmc": 2_600, "dmc-visual": 220, "atari": 320},  # one H200, 16 cores
     "cpu": {"gym": 7, "dmc": 7, "dmc-visual": 1.5, "atari": 1.5},  # two cores
 }
 MACHINES = {"cuda": "an H200 with 16 cores", "cpu": "two CPU cores"}

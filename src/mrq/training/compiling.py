@@ -1,5 +1,6 @@
 """Whether to compile the updates: where the run is long enough to repay it, and a compiler is there."""
 
+import logging
 import warnings
 from collections.abc import Callable
 from itertools import count
@@ -32,8 +33,9 @@ def can_compile(device: torch.device) -> bool:
 
 def compile_if_possible(population: Population, say: Callable[[str], None], required: bool) -> None:
     """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
-    # Whoever chose full float32 did so on purpose.
-    warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
+    # PyTorch's compiler remarks on float32 and on how it computes a softmax: nothing that a user can act on.
+    warnings.filterwarnings("ignore", module=r"torch\._inductor")
+    torch._logging.set_logs(inductor=logging.ERROR)  # type: ignore[attr-defined]
     if not can_compile(population.device):
         if required:
             raise MRQError(f"--compile on needs {COMPILER}; install them, or use --compile off.")
