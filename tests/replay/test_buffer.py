@@ -200,12 +200,25 @@ def test_a_fleets_padding_is_neither_saved_nor_needed():
     none = np.zeros(2, bool)
     both.append(Transitions(actions, np.ones(2), none, none, np.zeros((2, 5), np.float32)))
     arrays, counters = both.state_of(0)
-    assert arrays["frames"].tolist() == [[1, 2], [0, 0]]
-    assert arrays["actions"].tolist() == [[0.5], [0]]
+    assert arrays["frames-0"].tolist() == [[1, 2], [0, 0]]
+    assert arrays["actions-0"].tolist() == [[0.5], [0]]
     alone = Replay([VECTOR], H, 100, CPU)
     alone.load_state_of(0, arrays, counters)
     assert alone.episode_actions(0).tolist() == [[0.5]]
-    assert both.state_of(1)[0]["frames"].tolist() == [[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]]
+    assert both.state_of(1)[0]["frames-0"].tolist() == [[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]]
+
+
+def test_what_has_not_changed_since_is_saved_in_the_same_blocks(monkeypatch):
+    monkeypatch.setattr(buffer, "BLOCK_BYTES", 80)  # ten frames of two floats
+    replay = Replay([VECTOR], H, 100, CPU)
+    play(replay, VECTOR, [[(29, False)]])
+    again = Replay([VECTOR], H, 100, CPU)
+    again.load_state_of(0, *replay.state_of(0))
+    play(again, VECTOR, [[(6, False)]])
+    after, _ = again.state_of(0)
+    for block in range(3):
+        assert after[f"frames-{block}"].tolist() == [[0, 10 * block + step] for step in range(10)]
+    assert after["frames-3"].tolist() == [[0, step] for step in range(7)]
 
 
 def test_the_episode_under_way():

@@ -52,6 +52,33 @@ def test_only_the_latest_is_kept(tmp_path):
     assert step_of(path) == 1_000
 
 
+def test_what_the_one_before_holds_is_linked_to_rather_than_written_again(tmp_path):
+    write(tmp_path, 5)
+    frames = tmp_path / "000001-step-5" / "frames.npy"
+    was, other = frames.stat().st_ino, ARRAYS | {"flag": np.array(False), "more": ARRAYS["frames"] + 1}
+    write_checkpoint(tmp_path, TENSORS, other, {"steps": 6})
+    path = latest_checkpoint(tmp_path)
+    assert (path / "frames.npy").stat().st_ino == was
+    assert (path / "frames.npy").stat().st_nlink == 1  # the one before is gone
+    _, arrays, _ = read(path)
+    for name, array in other.items():
+        np.testing.assert_array_equal(arrays[name], array)
+
+
+def test_a_disk_without_links_gets_copies(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", unsupported)
+    write(tmp_path, 5)
+    read(write(tmp_path, 6))
+
+
+def test_one_that_is_damaged_is_followed_by_a_good_one(tmp_path):
+    (write(tmp_path, 5) / "checkpoint.json").write_text("{}")
+    read(write(tmp_path, 6))
+
+
 @pytest.mark.parametrize("name", ["learner.safetensors", "frames.npy", "checkpoint.json"])
 @pytest.mark.parametrize("damage", ["cut short", "changed", "removed"])
 def test_damage_is_found_and_named(tmp_path, name, damage):
@@ -75,7 +102,7 @@ def test_another_format_is_named(tmp_path):
     document = json.loads((path / "checkpoint.json").read_text())
     document["format"] = 99
     (path / "checkpoint.json").write_text(json.dumps(document))
-    with pytest.raises(MRQError, match="has format 99 and this version of mrq reads format 1"):
+    with pytest.raises(MRQError, match="has format 99 and this version of mrq reads format 2"):
         read(path)
 
 

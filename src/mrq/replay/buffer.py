@@ -26,6 +26,7 @@ from mrq.replay.staging import Staging
 COUNTERS = ("cursor", "filled", "episode_steps")
 FLAGS = ("rewards", "terminated", "complete", "preceding")  # what a record holds before the action
 UPDATES_MEMORY = 4_000_000_000  # bytes that updates on images may need beside the replay
+BLOCK_BYTES = 64_000_000  # of one array of a saved state, so that most are as they were when next saved
 SAVED_AS = {"terminated": np.bool_, "complete": np.bool_, "preceding": np.uint8}
 
 
@@ -175,9 +176,10 @@ class Replay:
     def state_of(self, agent: int) -> tuple[dict[str, Array], dict[str, int]]:
         """All that one agent's replay holds, as arrays and counters, without what pads it."""
         filled = int(self.filled[agent])
-        own = self._own(agent, filled)
-        arrays = {name: tensor.cpu().numpy() for name, tensor in own.items()}
-        arrays |= {name: arrays[name].astype(kind) for name, kind in SAVED_AS.items()}
+        arrays = {name: block.cpu().numpy() for name, block in self._own(agent, filled).items()}
+        for name in arrays:
+            if kind := SAVED_AS.get(name.partition("-")[0]):
+                arrays[name] = arrays[name].astype(kind)
         arrays["priority_sums"] = self.priorities.sums_of(agent, filled).cpu().numpy()
         arrays["highest_priority"] = self.priorities.highest[agent].cpu().numpy()
         arrays["terminated_before"] = self.terminated_before[agent].cpu().numpy()
@@ -185,8 +187,8 @@ class Replay:
 
     def load_state_of(self, agent: int, arrays: dict[str, Array], counters: dict[str, int]) -> None:
         """Takes up what `state_of` gave, from a ring of this size or, if it had not wrapped, a smaller one."""
-        for name, tensor in self._own(agent, counters["filled"]).items():
-            tensor.copy_(torch.from_numpy(arrays[name]))
+        for name, block in self._own(agent, counters["filled"]).items():
+            block.copy_(torch.from_numpy(arrays[name]))
         self.priorities.sums_of(agent, counters["filled"]).copy_(torch.from_numpy(arrays["priority_sums"]))
         self.priorities.highest[agent] = float(arrays["highest_priority"])
         self.terminated_before[agent] = bool(arrays["terminated_before"])
@@ -215,13 +217,19 @@ class Replay:
         return stacks.view(torch.uint8).view(*slots.shape, *self.spec.state_shape)
 
     def _own(self, agent: int, filled: int) -> dict[str, Tensor]:
-        """One agent's slots, by name, without what pads them."""
+        """One agent's slots without what pads them, by name and number of the block."""
         spec, frames = self.specs[agent], self.frames[agent, :filled]
-        return {
+        whole = {
             "frames": frames if spec.image else frames[:, : spec.frame_shape[0]],
             "actions": self.actions[agent, :filled, : spec.action_size],
             "priorities": self.priorities.values[agent, :filled],
         } | {name: getattr(self, name)[agent, :filled] for name in FLAGS}
+        return {f"{name}-{n}": block for name, tensor in whole.items() for n, block in enumerate(_blocks(tensor))}
+
+
+def _blocks(tensor: Tensor) -> tuple[Tensor, ...]:
+    """As many slots each as a block takes."""
+    return torch.split(tensor, max(BLOCK_BYTES // (tensor.shape[1:].numel() * tensor.element_size()), 1))
 
 
 def slots_needed(total_steps: int, hyperparameters: Hyperparameters) -> int:

@@ -1,7 +1,7 @@
 """Checkpoints: folders written aside, flushed and renamed, so that a kill at any moment leaves the last good one.
 
 A folder holds `learner.safetensors`, the replay's arrays as .npy and `checkpoint.json` with every counter and each
-file's SHA-256. Nothing is ever unpickled.
+file's SHA-256. Nothing is ever unpickled. What the checkpoint before holds too is linked to, not written again.
 """
 
 import errno
@@ -9,9 +9,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from io import BufferedWriter
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,36 +22,38 @@ from torch import Tensor
 from mrq.errors import MRQError
 from mrq.interface import Array
 
-FORMAT = 1
+FORMAT = 2
 LEARNER = "learner.safetensors"
 DOCUMENT = "checkpoint.json"
 UNFINISHED = "unfinished"
 
 
-class Digested:
-    """A file being written, with the digest of what went into it."""
+class Digest:
+    """A file that keeps no more than the SHA-256 of what is written to it."""
 
-    def __init__(self, file: BufferedWriter) -> None:
-        self.file, self.sha256 = file, hashlib.sha256()
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Any) -> None:
         self.sha256.update(data)
-        return self.file.write(data)
 
 
 def write_checkpoint(
     folder: Path, tensors: dict[str, Tensor], arrays: dict[str, Array], counters: dict[str, Any]
 ) -> None:
     """Adds a checkpoint to `folder` and then removes the ones before it."""
+    kept = _by_digest(latest_checkpoint(folder))
 
     def fill(aside: Path) -> None:
-        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(safetensors.torch.save(tensors)))}
+        learner = safetensors.torch.save(tensors)
+        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(learner), kept)}
         for name, array in arrays.items():
-            files[f"{name}.npy"] = _write(aside / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
+            save = partial(np.save, arr=array, allow_pickle=False)
+            files[f"{name}.npy"] = _write(aside / f"{name}.npy", save, kept)
         document = {"format": FORMAT, "counters": counters, "files": files}
         document["digest"] = _digest(document)
         text = json.dumps(document, indent=1).encode()
-        _write(aside / DOCUMENT, lambda file: file.write(text))
+        _write(aside / DOCUMENT, lambda file: file.write(text), kept)
 
     write_folder(folder, counters["steps"], fill)
 
@@ -158,14 +159,29 @@ def _digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _write(path: Path, fill: Callable[[Any], object]) -> str:
-    """The digest of what was written."""
-    with path.open("wb") as file:
-        digested = Digested(file)
-        fill(digested)
-        file.flush()
-        os.fsync(file.fileno())
-    return digested.sha256.hexdigest()
+def _by_digest(checkpoint: Path | None) -> dict[str, Path]:
+    """The files of a checkpoint; none of one that cannot be read."""
+    try:
+        return (
+            {digest: checkpoint / name for name, digest in _document(checkpoint)["files"].items()} if checkpoint else {}
+        )
+    except MRQError:
+        return {}
+
+
+def _write(path: Path, fill: Callable[[Any], object], kept: Mapping[str, Path]) -> str:
+    """The digest of what was written, or linked to where one of the files that are `kept` holds it."""
+    digest = Digest()
+    fill(digest)
+    found = digest.sha256.hexdigest()
+    try:
+        os.link(kept[found], path)
+    except (KeyError, OSError):  # not every disk has links
+        with path.open("wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+    return found
 
 
 def _flush_folder(folder: Path) -> None:
