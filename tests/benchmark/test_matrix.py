@@ -43,10 +43,19 @@ def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
     rows = overview({job: state_of(job)[:2] for job in made}, "cuda")
     assert rows[2] == ["gym", "PPO", "2", "2", "0", "0", "0", "unknown"]
     assert rows[3] == ["all", "", "4", "4", "0", "0", "0", "0.2 and more"]  # MR.Q's two million steps
+    baseline_alone = overview({job: state_of(job)[:2] for job in made[2:]}, "cuda")
+    assert [row[-1] for row in baseline_alone[1:]] == ["unknown", "unknown"]
     finished = overview(dict.fromkeys(made, (State.FINISHED, 1000000)), "cuda")
     assert [row[-1] for row in finished[1:]] == ["0.0", "0.0", "0.0"]
     with pytest.raises(MRQError, match="TD3 cannot learn atari/Pong, whose actions are discrete"):
         jobs(["atari/Pong"], ["TD3"], [0], Settings(), tmp_path)
+    both = jobs(["gym/Hopper-v4", "atari/Pong"], ["TD3", "DQN", "PPO"], [0], Settings(), tmp_path)
+    assert [(job.variant, job.agent.task) for job in both] == [
+        ("TD3", "gym/Hopper-v4"),
+        ("DQN", "atari/Pong"),
+        ("PPO", "gym/Hopper-v4"),
+        ("PPO", "atari/Pong"),
+    ]
 
 
 def test_a_fleet_is_of_one_suite_and_variant_and_fits(tmp_path):

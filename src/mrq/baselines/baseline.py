@@ -45,7 +45,15 @@ class Kind(NamedTuple):
     actions: tuple[str, ...]  # that it can learn: "discrete", "continuous" or both
     make: Callable[[Beginning], Baseline]
 
+    def can_learn(self, discrete: bool) -> bool:
+        return _named(discrete) in self.actions
+
     def refuse_actions_of(self, task: str, discrete: bool) -> None:
-        actions = "discrete" if discrete else "continuous"
-        if actions not in self.actions:
-            raise MRQError(f"{self.name} cannot learn {task}, whose actions are {actions}; give tasks that it can.")
+        if not self.can_learn(discrete):
+            raise MRQError(
+                f"{self.name} cannot learn {task}, whose actions are {_named(discrete)}; give tasks that it can."
+            )
+
+
+def _named(discrete: bool) -> str:
+    return "discrete" if discrete else "continuous"

@@ -22,8 +22,10 @@ def overview(states: Mapping[Job, tuple[State, int]], device: str) -> list[list[
     costs = [_hours(own, states, SPEEDS[device][suite]) for (suite, _), own in groups.items()]
     for (place, own), cost in zip(groups.items(), costs, strict=True):
         rows.append([*place, *_counts(own, states), "unknown" if cost is None else f"{cost:,.1f}"])
-    known = f"{sum(cost for cost in costs if cost is not None):,.1f}"
-    rows.append(["all", "", *_counts(list(states), states), f"{known} and more" if None in costs else known])
+    known = [cost for cost in costs if cost is not None]
+    total = f"{sum(known):,.1f}" if known else "unknown"
+    more = " and more" if known and None in costs else ""
+    rows.append(["all", "", *_counts(list(states), states), total + more])
     return rows
 
 

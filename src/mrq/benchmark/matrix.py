@@ -56,16 +56,20 @@ class Job:
 def jobs(
     tasks: Sequence[str], variants: Sequence[str], seeds: Sequence[int], settings: Settings, root: Path
 ) -> list[Job]:
-    """MR.Q itself lies where `mrq train` puts it; its variants and baselines have folders of their own under `root`."""
+    """MR.Q itself lies where `mrq train` puts it; its variants and baselines have folders of their own under `root`.
+
+    A baseline is left out of tasks whose actions it cannot learn, and refused if there is no other.
+    """
     made = []
     for variant in variants:
         baseline = kind_named(variant)
         plain = variant == DEFAULT or baseline is not None
         h = settings.hyperparameters if plain else varied(settings.hyperparameters, variant)
         place = root if variant == DEFAULT else root / variant
-        for task in tasks:
-            if baseline is not None:
-                baseline.refuse_actions_of(task, discrete=suite_of(task) == "atari")
+        learnable = [task for task in tasks if baseline is None or baseline.can_learn(_has_discrete_actions(task))]
+        if baseline is not None and not learnable:
+            baseline.refuse_actions_of(tasks[0], _has_discrete_actions(tasks[0]))
+        for task in learnable:
             own = replace(settings, hyperparameters=h)
             if not plain and settings.steps is None:
                 own = replace(own, steps=steps_of(suite_of(task)))
@@ -120,6 +124,10 @@ def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET)
         size = min(size, largest)
         made += [together[start : start + size] for start in range(0, len(together), size)]
     return made
+
+
+def _has_discrete_actions(task: str) -> bool:
+    return suite_of(task) == "atari"
 
 
 def _sees_images(job: Job) -> bool:
