@@ -139,6 +139,15 @@ def test_an_agent_may_leave_its_fleet_and_join_another(small, overlap):
     assert_alike(moved.state_of(0), straight.state_of(0))
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_episode_may_be_left_at_any_step(small, overlap):
+    agents = population(lambda: gym.make("Pendulum-v1"), (0, 1), small, overlap=overlap)
+    advance(agents, 60)
+    agents.begin_anew(0)
+    agents.step()
+    assert agents.replay.episode_steps.tolist() == [1, 61]
+
+
 def test_overlap_chooses_each_action_one_update_earlier(small):
     exact, ahead = (population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=o) for o in (False, True))
     for agents in (exact, ahead):

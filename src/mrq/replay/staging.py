@@ -1,7 +1,7 @@
 """Small arrays that the host fills in at every step and the device reads, at addresses that never change.
 
-On a CPU both are the same memory. On a GPU the host's side is pinned, and there in several places, so that sending need
-not wait for the device.
+On a CPU both are the same memory. On a GPU the host's side is pinned and has several places, so that sending does not
+wait for the device.
 """
 
 import numpy as np

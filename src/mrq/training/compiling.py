@@ -33,9 +33,11 @@ def can_compile(device: torch.device) -> bool:
 
 def compile_if_possible(population: Population, say: Callable[[str], None], required: bool) -> None:
     """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
-    # PyTorch's compiler remarks on float32 and on how it computes a softmax: nothing that a user can act on.
+    # PyTorch's compiler remarks on float32 and on how it computes a softmax: nothing that our own notes do not say.
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
-    torch._logging.set_logs(inductor=logging.ERROR)  # type: ignore[attr-defined]
+    inductor = logging.getLogger("torch._inductor")
+    if inductor.level == logging.NOTSET:  # whoever chose a level wants to read it
+        inductor.setLevel(logging.ERROR)
     if not can_compile(population.device):
         if required:
             raise MRQError(f"--compile on needs {COMPILER}; install them, or use --compile off.")

@@ -265,6 +265,7 @@ class Population:
 
     def begin_anew(self, agent: int) -> None:
         """Leaves the episode under way, as if it had been truncated here."""
+        self._await_actions()
         self.over[agent], self.chosen[agent] = True, False
 
     def drop(self, agent: int, fault: MRQError) -> None:
@@ -316,9 +317,12 @@ class Population:
         self._awaited = True
 
     def _leads(self) -> bool:
-        """Whether the next action waits for no update of its target period."""
-        due = self.steps - self.hyperparameters.random_steps - 1  # updates, before the last step's
-        return 0 < due % self.hyperparameters.target_period < self._lead
+        """Whether the target networks choose the next action.
+
+        Not a period's first: that is chosen before they are synchronised, by the networks that they are to become.
+        """
+        updates = self.steps - self.hyperparameters.random_steps - 1  # called for before the last step
+        return 0 < updates % self.hyperparameters.target_period < self._lead
 
     def _await_actions(self) -> None:
         if self._awaited:
