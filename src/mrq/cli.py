@@ -108,13 +108,16 @@ class Speed:
         refuse_outputs([self.markdown])
         fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
         speeds = []
-        for fleet in fleets:
-            for agents in self.agents:
-                say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
-                speeds.append(measure_speed(fleet, range(agents), self.settings, say))
-        show(table(speeds))
-        if self.markdown is not None:
-            write(self.markdown, markdown(speeds, self.settings))
+        try:
+            for fleet in fleets:
+                for agents in self.agents:
+                    say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
+                    speeds.append(measure_speed(fleet, range(agents), self.settings, say))
+        finally:  # what was measured before something went wrong is shown too
+            if speeds:
+                show(table(speeds))
+                if self.markdown is not None:
+                    write(self.markdown, markdown(speeds, self.settings))
 
 
 @dataclass(frozen=True)

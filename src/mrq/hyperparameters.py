@@ -4,6 +4,7 @@ The paper's replay ratio is 1 and is not a field: one update an environment step
 """
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from mrq.errors import MRQError
 
@@ -11,6 +12,11 @@ SIZES = {"batch_size", "state_embedding", "action_embedding", "state_action_embe
 LARGEST_SIZE = 65_536
 SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
 LONGEST_HORIZON = 50
+KINDS: dict[type, tuple[Any, str]] = {
+    bool: (bool, "True or False"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+}
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,9 @@ class Hyperparameters:
         }
         for field in fields(self):
             value = getattr(self, field.name)
+            kind, words = KINDS[type(field.default)]
+            if not isinstance(value, kind):
+                raise MRQError(f"the hyperparameter {field.name} is {value!r}; it must be {words}.")
             if isinstance(value, bool):
                 continue
             zero = field.name in may_be_zero

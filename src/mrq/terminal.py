@@ -1,5 +1,6 @@
 """How the commands speak to the one who gave them."""
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
+
+from rich.console import Console
 
 
 def show(rows: Sequence[Sequence[str]]) -> None:
@@ -17,7 +20,27 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 
 
 def say(line: str) -> None:
-    print(shortly(line), flush=True)
+    try:
+        print(shortly(line), flush=True)
+    except BrokenPipeError:
+        fall_silent()
+
+
+class Lines(Console):
+    """Lines, or a live view, for a person to read; as long as somebody does."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet, highlight=False, soft_wrap=True)
+
+    def on_broken_pipe(self) -> None:
+        fall_silent()
+
+
+def fall_silent() -> None:
+    """Whoever read what we print has gone. A training goes on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def refuse(sentence: str, status: int = 1) -> NoReturn:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,14 @@ def test_a_full_disk_keeps_the_last_good_one(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     read(path)
+
+
+def test_copies_by_other_names_are_ignored(tmp_path):
+    path = write(tmp_path)
+    for name in ("old-000001-step-5", "backup-step-9", "000002-step-5.bak"):
+        shutil.copytree(path, tmp_path / name)
+    assert latest_checkpoint(tmp_path) == path
+    assert write(tmp_path, 6).name == "000002-step-6"
 
 
 def test_what_a_kill_left_behind_is_ignored(tmp_path):

@@ -119,6 +119,15 @@ def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, num
         assert_same(folder, tmp_path / "whole" / "CartPole-v1" / folder.name)
 
 
+def test_a_training_goes_on_when_whoever_read_its_lines_goes_away(tmp_path):
+    process = start("train", "Pendulum-v1", *SMALL, "--steps", 250, "--compile", "off", cwd=tmp_path)
+    assert process.stdout.readline().startswith("replay of up to")
+    process.stdout.close()
+    assert process.wait(120) == 0
+    assert process.stderr.read() == ""
+    assert [row["step"] for row in rows(tmp_path / "runs" / "Pendulum-v1" / "seed-0")] == ["0", "200", "250"]
+
+
 def test_an_environment_may_leave_the_present_folder(tmp_path):
     arguments = [*SMALL, "--steps", 250, "--workers", 0]
     code, out, err = mrq("train", "tests.environments_for_tests:Leaves", *arguments, cwd=tmp_path)
@@ -274,8 +283,10 @@ def test_the_others_go_on_without_an_agent_that_breaks_off(tmp_path):
 
 def test_speed_prints_a_table_and_writes_it(tmp_path):
     small = [*SMALL[: SMALL.index("--random-steps")], "--compile", "off"]
-    code, _, err = mrq("speed", "Pendulum-v1", "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
-    assert code == 0, err
+    tasks = ("Pendulum-v1", "Nothing-v1")  # what was measured before something went wrong is shown too
+    code, _, err = mrq("speed", *tasks, "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
+    assert code == 1
+    assert "Nothing" in err
     lines = (tmp_path / "speed.md").read_text().splitlines()
     assert "float32" in lines[0]
     names = [cell.strip() for cell in lines[2].split("|")[1:-1]]

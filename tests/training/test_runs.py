@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from mrq import MRQError
 from mrq.interface import Agent
-from mrq.training import loop, run_folder, runs
+from mrq.training import loop, playing, run_folder, runs
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import resume, start
+from mrq.training.runs import Outcome, resume, start
 from mrq.training.settings import Settings
 
 
@@ -40,6 +41,81 @@ def test_an_interrupted_last_evaluation_is_made_up_for(settings, tmp_path, monke
         resume([run.path], None, quiet)
     with pytest.raises(MRQError, match="has come to step 60 already; --steps must be more"):
         resume([run.path], 30, quiet)
+
+
+def test_finished_runs_among_those_given_keep_no_other_from_going_on(settings, tmp_path):
+    short, longer = (
+        start([Agent("Pendulum-v1", seed)], replace(settings, steps=steps), tmp_path, quiet).runs[0]
+        for seed, steps in enumerate((20, 60))
+    )
+    RunFolder(short.path).extend(30)
+    told = []
+    outcome = resume([longer.path, short.path], None, told.append)
+    assert [run.path for run in outcome.runs] == [short.path]
+    assert RunFolder(short.path).step == 30
+    assert f"the run in {longer.path} has finished its 60 steps; the others go on." in told
+    with pytest.raises(MRQError, match="has finished its 60 steps"):
+        resume([longer.path, short.path], None, quiet)
+
+
+def test_what_an_interruption_does_not_let_begin_keeps_the_steps_asked_for(settings, tmp_path, monkeypatch):
+    made = [
+        start([Agent("Pendulum-v1", seed)], replace(settings, steps=steps), tmp_path, quiet).runs[0].path
+        for seed, steps in enumerate((20, 60))
+    ]
+    monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], True))
+    assert resume(made, 80, quiet).interrupted
+    assert [RunFolder(path).settings.steps for path in made] == [80, 80]
+
+
+def test_a_checkpoint_that_cannot_be_written_keeps_no_other_from_being_written(settings, tmp_path):
+    paths = [tmp_path / "Pendulum-v1" / f"seed-{seed}" for seed in (0, 1)]
+
+    def put_a_file_in_the_way(_):
+        (paths[0] / "checkpoints").touch()
+
+    agents = [Agent("Pendulum-v1", seed) for seed in (0, 1)]
+    with pytest.raises(MRQError, match=r"of step 60 could not be written to .*seed-0.*go on with: .*seed-0 .*seed-1"):
+        start(agents, settings, tmp_path, quiet, put_a_file_in_the_way)
+    assert RunFolder(paths[1]).step == 60
+
+
+def test_a_fleet_has_all_its_folders_or_none(settings, tmp_path):
+    (tmp_path / "MountainCarContinuous-v0").touch()
+    agents = [Agent(task, 0) for task in ("Pendulum-v1", "MountainCarContinuous-v0")]
+    with pytest.raises(MRQError, match="cannot be made"):
+        start(agents, settings, tmp_path, quiet)
+    assert not (tmp_path / "Pendulum-v1" / "seed-0").exists()
+
+
+def test_a_checkpoint_replaced_while_an_environment_is_made_is_played_all_the_same(settings, tmp_path, monkeypatch):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    make = playing.make_environment
+
+    def slowly(*arguments, **options):
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(playing, "make_environment", slowly)
+    assert len(playing.play(run.path, 2, False, None, "cpu").returns) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("run.json", ('"steps": 60', '"steps": 60.5'), "--steps is 60.5; it must be a whole number"),
+        ("run.json", ('"batch_size": 16', '"batch_size": 16.5'), "batch_size is 16.5; it must be a whole number"),
+        ("run.json", ('"observation":', '"other":'), "was trained with the observation space None"),
+        ("evaluations.csv", (",200,1,", ",,1,"), "evaluations.csv cannot be read"),
+    ],
+)
+def test_edited_files_get_one_sentence(settings, tmp_path, file, change, words):
+    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    text = (run.path / file).read_text()
+    assert change[0] in text
+    (run.path / file).write_text(text.replace(*change))
+    with pytest.raises(MRQError, match=words):
+        resume([run.path], 70, quiet)
 
 
 def test_a_run_from_before_a_hyperparameter_existed_goes_on(settings, tmp_path):

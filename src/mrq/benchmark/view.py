@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Self
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from mrq.benchmark.matrix import Job, State
+from mrq.terminal import Lines
 from mrq.training.progress import Progress, duration
 
 LINES_BESIDE = 7  # of a terminal: the table's frame, its title and the line below it
@@ -29,7 +29,7 @@ class View:
         before = {State.FINISHED: Stage.FINISHED, State.UNUSABLE: Stage.FAILED}
         self._stages = {job: before.get(state, Stage.WAITING) for job, state in states.items()}
         self._progress: dict[Job, Progress] = {}
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Lines()
         self._live = Live(console=self.console, get_renderable=self.table, refresh_per_second=4)
 
     def __enter__(self) -> Self:

@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -26,6 +27,10 @@ FORMAT = 2
 LEARNER = "learner.safetensors"
 DOCUMENT = "checkpoint.json"
 UNFINISHED = "unfinished"
+
+
+class CheckpointFault(MRQError):
+    """A checkpoint could not be written."""
 
 
 class Digest:
@@ -74,9 +79,8 @@ def write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         reason = "no space is left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
         kept = f"the one of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
-        raise MRQError(
-            f"the checkpoint of step {step:,} could not be written to {folder}: {reason}; {kept}. "
-            f"Make room, then run `mrq resume {folder.parent}`."
+        raise CheckpointFault(
+            f"the checkpoint of step {step:,} could not be written to {folder}: {reason}; {kept}."
         ) from error
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
@@ -118,7 +122,7 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
 
 def _finished(folder: Path) -> list[Path]:
     """Oldest first; only a rename gives a checkpoint such a name."""
-    named = (path for path in folder.glob("*-step-*") if path.name.rpartition("-")[2].isdecimal())
+    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name))
     return sorted(path for path in named if path.is_dir()) if folder.is_dir() else []
 
 

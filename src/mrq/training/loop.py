@@ -8,7 +8,7 @@ import numpy as np
 from mrq.environments.stepping import EnvironmentFault
 from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
-from mrq.training.checkpoint import write_checkpoint
+from mrq.training.checkpoint import CheckpointFault, write_checkpoint
 from mrq.training.evaluation import evaluate
 from mrq.training.interruption import Interruption
 from mrq.training.learning_curve import draw_learning_curve
@@ -38,7 +38,10 @@ def train(
 
     def leave_behind(agent: int, fault: MRQError) -> None:
         if not isinstance(fault, LossFault):
-            save(population, runs, [agent])
+            try:
+                save(population, runs, [agent])
+            except CheckpointFault as unsaved:
+                fault = EnvironmentFault(f"{fault} Besides, {unsaved}")
         if len(population.active) == 1:
             raise fault
         progress.say(f"{fault} {'The others go on.' if population.active.any() else 'It was the last.'}")
@@ -71,16 +74,25 @@ def train(
 
 
 def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int] | None = None) -> None:
-    """A checkpoint, and the curve so far, of the given agents or of all that are still in training."""
+    """A checkpoint, and the curve so far, of the given agents or of all that are still in training.
+
+    One that cannot be written keeps no other from being written.
+    """
     if not runs:
         return
     if agents is None:
         population.check_losses()  # one whose losses are no numbers must not keep the others from being saved
         agents = np.flatnonzero(population.active).tolist()
+    unwritten = []
     for agent in agents:
         tensors, arrays, counters = population.state_of(agent)
-        write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
+        try:
+            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
+        except CheckpointFault as fault:
+            unwritten.append(fault)
         draw_learning_curve(runs[agent])
+    if unwritten:
+        raise unwritten[0]
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:

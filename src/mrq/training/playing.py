@@ -34,6 +34,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     run.refuse_baseline()
     checkpoint = run.checkpoint
     run.counters_of(checkpoint)  # refuses a checkpoint that is not this run's
+    tensors = read_tensors(checkpoint)  # now, since a training that goes on will replace it
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"
@@ -51,7 +52,7 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         chosen,
         set_precision(run.settings, chosen),
     )
-    learner.load_state_of(0, read_tensors(checkpoint))
+    learner.load_state_of(0, tensors)
     film = None if video is None else Film(video)
     try:
         evaluations = evaluate(

@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import NamedTuple, Self
 
 from rich import progress
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 
 from mrq.interface import Agent
+from mrq.terminal import Lines
 
 
 class Progress(NamedTuple):
@@ -35,7 +35,7 @@ class ProgressBar:
         self.total_steps, self.period = total_steps, period
         self._watch, self._returns = watch, dict[Agent, float]()
         self._evaluated_at: int | None = None
-        self.console = Console(quiet=not shown or watch is not None, highlight=False, soft_wrap=True)
+        self.console = Lines(quiet=not shown or watch is not None)
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), steps)], maxlen=5)
         self._bar = progress.Progress(
             SpinnerColumn(),

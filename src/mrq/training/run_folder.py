@@ -123,9 +123,10 @@ class RunFolder:
 
     def check_spaces(self, spaces: dict[str, str]) -> None:
         for kind, space in spaces.items():
-            if space != self.spaces[kind]:
+            trained_with = self.spaces.get(kind)
+            if space != trained_with:
                 raise MRQError(
-                    f"the run in {self.path} was trained with the {kind} space {self.spaces[kind]} and the environment "
+                    f"the run in {self.path} was trained with the {kind} space {trained_with} and the environment "
                     f"now has {space}; use the environment it was trained with."
                 )
 
@@ -171,7 +172,7 @@ class RunFolder:
                 # A kill may have cut the last row short.
                 rows = [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
             for row in rows:
-                int(row["step"]), float(row["return_mean"]), float(row["seconds"])
+                int(row["step"]), [float(row[name]) for name in COLUMNS[3:]]
         except FileNotFoundError:
             return []
         except DAMAGE as error:

@@ -17,6 +17,7 @@ from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
 from mrq.interface import Agent
 from mrq.replay.buffer import reserve, slots_needed
+from mrq.training.checkpoint import CheckpointFault
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import evaluation_environments, make_environments
@@ -58,12 +59,16 @@ def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, wat
     with closing(population.environments):
         evaluated = evaluation_environments(agents, probes, settings)
         compiled = population.learner.compiled
-        runs = [
-            create_run_folder(
-                path, *agent, settings, compiled, probes[agent.task].spaces, population.learner.parameters_of(place)
-            )
-            for place, (path, agent) in enumerate(zip(paths, agents, strict=True))
-        ]
+        runs: list[RunFolder] = []
+        try:
+            for path, agent in zip(paths, agents, strict=True):
+                spaces, parameters = probes[agent.task].spaces, population.learner.parameters_of(len(runs))
+                runs.append(create_run_folder(path, *agent, settings, compiled, spaces, parameters))
+        except MRQError:
+            for run in runs:
+                run.close()
+                shutil.rmtree(run.path, ignore_errors=True)
+            raise
         return _train(population, evaluated, runs, settings, say, watch)
 
 
@@ -93,11 +98,14 @@ def _resume(
         run.refuse_baseline()
         if steps is not None and steps < run.step:
             raise MRQError(f"the run in {run.path} has come to step {run.step:,} already; --steps must be more.")
-        if steps in (None, run.step) and not run.unfinished:
-            raise MRQError(
-                f"the run in {run.path} has finished its {run.step:,} steps; go on with more, such as "
-                f"--steps {2 * run.step}."
-            )
+    finished = [run for run in runs if steps in (None, run.step) and not run.unfinished]
+    for run in finished:
+        sentence = f"the run in {run.path} has finished its {run.step:,} steps"
+        if len(finished) == len(runs):
+            raise MRQError(f"{sentence}; go on with more, such as --steps {2 * run.step}.")
+        say(f"{sentence}; the others go on.")
+    runs = [run for run in runs if run not in finished]
+    for run in runs:
         if steps is not None:
             run.settings = replace(run.settings, steps=steps)
         if machine is not None:
@@ -115,6 +123,8 @@ def _resume(
     probes = probe(list(dict.fromkeys(run.task for run in states)), timeout)
     for run in states:
         run.check_spaces(probes[run.task].spaces)
+    for run in states:
+        run.extend(run.settings.total_steps)  # also those whose turn an interruption does not let come
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
@@ -153,7 +163,6 @@ def _resume_together(
         for agent, run in enumerate(runs):
             load(population, agent, run, states.pop(run), say)  # not kept: its files, which are mapped, will go
         for run in runs:
-            run.extend(settings.total_steps)
             run.rewind(population.evaluated_at)
         say(f"going on at step {population.steps:,} of {settings.total_steps:,}")
         return _train(population, evaluation_environments(agents, probes, settings), runs, settings, say, watch)
@@ -226,6 +235,8 @@ def train_runs(
             raise EnvironmentFault(
                 f"{fault} What was learned is kept; mend the environment, then go on with: {resume_command(runs)}"
             ) from fault
+        except CheckpointFault as fault:
+            raise CheckpointFault(f"{fault} Mend that, then go on with: {resume_command(runs)}") from fault
         finally:
             for run in runs:
                 run.close()

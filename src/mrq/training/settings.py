@@ -42,6 +42,10 @@ class Settings:
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
 
     def __post_init__(self) -> None:
+        for name in ("steps", "evaluate_every", "evaluation_episodes", "workers"):
+            if not isinstance(getattr(self, name), int | None):
+                option = name.replace("_", "-")
+                raise MRQError(f"--{option} is {getattr(self, name)!r}; it must be a whole number.")
         if self.steps is not None and not 0 < self.steps <= MOST_STEPS:
             raise MRQError(f"--steps is {self.steps:,}; it must be between 1 and {MOST_STEPS:,}.")
         if self.evaluate_every is not None and self.evaluate_every < 0:
