@@ -15,4 +15,8 @@ class MRQError(Exception):
 
 def one_line(error: BaseException) -> str:
     """What another's error says, to be part of a sentence."""
-    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+    try:
+        text = str(error)
+    except Exception:  # it cannot even say what is wrong
+        text = ""
+    return " ".join(f"{type(error).__name__}: {text}".split()).rstrip(".:")

@@ -111,7 +111,7 @@ def _picture(environment: Environment) -> Array:
         picture = environment.render()
     except Exception as error:
         of_mujoco = hasattr(environment.unwrapped, "mujoco_renderer")
-        what = advice(error) if of_mujoco else one_line(error)
+        what = advice(error) if of_mujoco else f"{one_line(error)}."
         raise MRQError(f"the environment cannot be filmed: {what}") from error
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")

@@ -1,0 +1,21 @@
+import pytest
+
+from mrq.errors import one_line
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("no map"), "ValueError: no map"),
+        (ValueError("no\n  map.\n"), "ValueError: no map"),
+        (NotImplementedError(), "NotImplementedError"),
+        (Mute(), "Mute"),
+    ],
+)
+def test_an_error_becomes_part_of_a_sentence(error, words):
+    assert one_line(error) == words
