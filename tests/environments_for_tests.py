@@ -84,6 +84,22 @@ class Target(gym.Env[np.ndarray, np.ndarray]):
         return np.array([self.goal]), -abs(float(action[0]) / 5 - 1 - self.goal), True, False, {}
 
 
+class Lost:
+    """A number that cannot be had, like a tensor that keeps its gradient."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise RuntimeError("device lost")
+
+
+class Wordless:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Beyond(BaseException):
+    pass
+
+
 class Broken(Counting):
     """Goes wrong at its 30th step, in the way it is told to."""
 
@@ -111,8 +127,18 @@ class Broken(Counting):
                 return observation, reward, terminated, info
             case "wrong flag":
                 terminated = 1
+            case "ragged reward":
+                reward = [[1], [1, 2]]
+            case "observation that is lost":
+                observation = Lost()
+            case "reward that is lost":
+                reward = Lost()
+            case "flag without words":
+                terminated = Wordless()
             case "raises":
                 raise ZeroDivisionError("division by zero")
+            case "raises what is no Exception":
+                raise Beyond("reach")
         return observation, reward, terminated, truncated, info
 
 
@@ -157,6 +183,10 @@ def exits_when_made() -> gym.Env:
 
 def fails_when_made() -> gym.Env:
     raise ValueError("no map")
+
+
+def gives_up() -> gym.Env:
+    sys.exit(4)
 
 
 class Leaves(Counting):

@@ -92,6 +92,9 @@ def test_a_missing_extra_is_named_with_its_pip_line(task, module, extra, monkeyp
         make_environment(task)
 
 
-def test_a_factory_that_raises():
-    with pytest.raises(MRQError, match="could not be made: TypeError"):
-        make_environment("tests.environments_for_tests:Broken")
+@pytest.mark.parametrize(
+    ("factory", "words"), [("Broken", "could not be made: TypeError"), ("gives_up", "could not be made: SystemExit: 4")]
+)
+def test_a_factory_that_raises(factory, words):
+    with pytest.raises(MRQError, match=words):
+        make_environment(f"tests.environments_for_tests:{factory}")

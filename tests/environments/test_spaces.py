@@ -130,7 +130,7 @@ def test_observation_spaces_that_are_not_supported_are_named(space, words):
         (np.array(["a", "b", "c"]), "<U1 where its space says float64"),
         (np.array([1j, 0, 0]), "complex128"),
         (None, "shape"),
-        ([[1], [1, 2]], "not an array"),
+        ([[1], [1, 2]], "cannot be read as numbers"),
     ],
 )
 def test_wrong_observations_are_refused(observation, words):

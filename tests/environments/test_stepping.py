@@ -64,6 +64,11 @@ def test_frames_are_padded_and_actions_cut_to_each_environments_own_size():
         ("nan reward", "the reward is nan"),
         ("old api", "five values"),
         ("wrong flag", "where booleans were expected"),
+        ("ragged reward", "the reward cannot be read as numbers .*inhomogeneous"),
+        ("observation that is lost", r"the observation cannot be read as numbers \(RuntimeError: device lost\)"),
+        ("reward that is lost", r"the reward cannot be read as numbers \(RuntimeError: device lost\)"),
+        ("flag without words", "raised RuntimeError: no words"),
+        ("raises what is no Exception", "raised Beyond: reach"),
         ("raises", r"raised ZeroDivisionError: division by zero \(environments_for_tests.py, line \d+\)"),
     ],
 )
@@ -106,3 +111,29 @@ def test_environments_of_different_kinds_are_refused():
     with pytest.raises(MRQError, match=r"stacks of 4 1x84x84 images .* stacks of 3 3x84x84 images"):
         common_spec([grey, colour], ["Pong", "Doom"])
     assert common_spec([grey, Spec((1, 84, 84), 4, 18, True)], ["Pong", "Tennis"]).action_size == 18
+
+
+def test_ctrl_c_in_an_environment_is_no_fault():
+    both = environments(Counting(), Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        both.reset(EVERYONE, [0, 0], 0)
+
+
+class Interrupted(Counting):
+    def reset(self, **_):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError])
+def test_an_environment_without_spaces_is_refused(error):
+    class Spaceless(Counting):
+        @property
+        def observation_space(self):
+            raise error("no map")
+
+        @observation_space.setter
+        def observation_space(self, _):
+            pass
+
+    with pytest.raises(MRQError, match=rf"Spaceless.* has no observation_space .*\({error.__name__}: no map\)"):
+        Guarded(Spaceless())

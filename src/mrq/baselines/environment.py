@@ -37,7 +37,7 @@ class PlainEnvironment(gym.Env[Array, Any]):
         return self._state(), reward, terminated, truncated, {}
 
     def close(self) -> None:
-        self._guarded.environment.close()
+        self._guarded.close()
 
     def _state(self) -> Array:
         return self._history.reshape(self.spec_of_task.state_shape).copy()

@@ -38,13 +38,13 @@ def make_environment(task: str, **options: Any) -> Environment:
         warnings.filterwarnings("ignore", message=".*is out of date.*")
         try:
             environment = _make(task, options)
-        except MRQError:
+        except (MRQError, KeyboardInterrupt):
             raise
         except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv):
             raise MRQError(f"there is no environment {task!r}; {_advice(task)}") from None
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(_missing_package(task, error)) from error
-        except Exception as error:
+        except BaseException as error:
             raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}.") from error
     if not isinstance(environment, gym.Env):
         raise MRQError(f"{task!r} gave {type(environment).__name__} where a gymnasium.Env was expected.")

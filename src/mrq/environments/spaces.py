@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from mrq.errors import MRQError
+from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Spec
 
 IMAGE_SIZE = 84
@@ -178,12 +178,16 @@ def _unbatched(space: Space[Any], observations: Any) -> list[Any]:
     return list(observations)
 
 
+def as_array(value: Any, name: str) -> Array:
+    try:
+        return np.asarray(value)
+    except Exception as error:  # of any kind: a list says it is ragged, a tensor that it keeps its gradient
+        raise Fault(f"{name} cannot be read as numbers ({one_line(error)})") from error
+
+
 def _checked_box(space: Space[Any], value: Any, name: str) -> Array:
     assert space.dtype is not None
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise Fault(f"{name} is not an array") from None
+    array = as_array(value, name)
     if array.shape != space.shape:
         raise Fault(f"{name} has shape {array.shape} where its space says {space.shape}")
     if not np.can_cast(array.dtype, space.dtype, "same_kind"):

@@ -4,7 +4,6 @@ They may differ in size: frames are padded with zeros to what holds them all, an
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -77,8 +76,7 @@ class Environments:
 
     def close(self) -> None:
         for environment in self.environments:
-            with suppress(Exception):  # nothing is lost by it any more
-                environment.environment.close()
+            environment.close()
 
     def _step(self, agent: int, action: Array) -> tuple[Array, float, bool, bool]:
         return self.environments[agent].step(action[: self.specs[agent].action_size])
