@@ -167,6 +167,16 @@ def killed() -> Doomed:
     return Doomed(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
+def killed_after_a_fork() -> Doomed:
+    def fork_and_die() -> None:
+        if os.fork() == 0:
+            time.sleep(20)  # with all that it inherited
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return Doomed(fork_and_die)
+
+
 def hangs() -> Doomed:
     return Doomed(lambda: time.sleep(3600))
 

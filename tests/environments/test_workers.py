@@ -171,6 +171,21 @@ def test_a_process_that_is_killed_between_steps_is_noticed(start):
     assert "failed at step 0: its process was killed by signal 9." in sentence
 
 
+def test_a_process_whose_pipe_another_holds_open_is_not_waited_for(start):
+    workers = start(f"{HERE}:killed_after_a_fork", COUNTING, timeout=15.0)
+    begun(workers)
+    began = time.monotonic()
+    stepped(workers, 5)
+    assert time.monotonic() - began < 10
+    assert "failed at step 4: its process was killed by signal 9." in workers.failed[0]
+
+
+def test_a_process_may_take_as_long_as_it_likes(start):
+    workers = start(COUNTING, f"{HERE}:Slow", timeout=1e300)
+    begun(workers)
+    assert stepped(workers, 1).next_frames.tolist() == [[0, 1], [0, 1]]
+
+
 @pytest.mark.parametrize(
     ("task", "words"),
     [

@@ -15,6 +15,7 @@ from types import ModuleType
 from mrq.environments.variables import variables
 
 CLOSING_SECONDS = 2.0
+LOOKING_UP = 1.0  # between two looks whether a process lives: what it forked may hold its pipe open beyond its end
 MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrq.environments.children import MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
+from mrq.environments.children import LOOKING_UP, MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.spaces import Fault
@@ -63,9 +63,13 @@ class _Trial:
         there.close()  # so that the end of the process is the end of the pipe
 
     def result(self, timeout: float) -> Probe | MRQError:
+        deadline = time.monotonic() + timeout
         try:
-            if not self._here.poll(timeout):
-                return MRQError(f"the environment of {self.task} did not answer for {timeout:,.0f} seconds.")
+            while not self._here.poll(LOOKING_UP):
+                if time.monotonic() > deadline:
+                    return MRQError(f"the environment of {self.task} did not answer for {timeout:,.0f} seconds.")
+                if how_it_ended(self._process) and not self._here.poll():
+                    raise EOFError
             result: Probe | MRQError = self._here.recv()
         except EOFError:
             self._process.join()

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mrq.environments.children import CLOSING_SECONDS, MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
+from mrq.environments.children import (
+    CLOSING_SECONDS,
+    LOOKING_UP,
+    MAKING_SECONDS,
+    end_with_parent,
+    how_it_ended,
+    starting_a_child,
+)
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
 from mrq.environments.stepping import NOBODY, Environments, failed_at, fault_sentence
@@ -185,7 +192,8 @@ class Workers:
         """Waits for all answers; a child that does not give one is lost. `what` its environments did, for messages."""
         deadline = time.monotonic() + timeout
         while self._waiting:
-            ready = self._selector.select(deadline - time.monotonic())
+            left = deadline - time.monotonic()
+            ready = self._selector.select(min(left, LOOKING_UP))
             for key, _ in ready:
                 try:
                     answer = key.data.connection.recv_bytes()
@@ -199,8 +207,9 @@ class Workers:
                     self.failed |= pickle.loads(answer)
             if not ready:
                 for child in list(self._waiting):
-                    self._lose(child, what, f"it did not answer for {timeout:,.0f} seconds")
-                deadline = time.monotonic() + timeout + MAKING_SECONDS
+                    if left <= LOOKING_UP or how_it_ended(child.process):
+                        self._lose(child, what, f"it did not answer for {timeout:,.0f} seconds")
+                        deadline = time.monotonic() + timeout + MAKING_SECONDS
 
     def _lose(self, child: Child, what: str, why: str) -> None:
         why = how_it_ended(child.process) or why
