@@ -2,9 +2,11 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -205,6 +207,19 @@ class Leaves(Counting):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         os.chdir("/")
         return super().reset(seed=seed)
+
+
+class Server(Counting):
+    """Keeps a program running until it is closed, and notes its number in the file SERVERS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = subprocess.Popen(["sleep", "60"])
+        Path(os.environ["SERVERS"]).write_text(str(self.server.pid))
+
+    def close(self) -> None:
+        self.server.terminate()
+        self.server.wait()
 
 
 class Process(Counting):

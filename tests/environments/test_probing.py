@@ -36,6 +36,12 @@ def test_what_does_not_work_is_named(task, words):
     assert time.monotonic() - began < 15
 
 
+def test_an_environment_is_closed_when_it_was_tried_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
+    probe([f"{HERE}:Server"], 60)
+    assert gone(int((tmp_path / "server").read_text()))
+
+
 def test_what_hangs_is_given_up(monkeypatch):
     monkeypatch.setattr("mrq.environments.probing.MAKING_SECONDS", 8.0)
     began = time.monotonic()

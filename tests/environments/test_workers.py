@@ -217,6 +217,7 @@ def test_children_do_without_pytorch_and_ctrl_c_and_are_named(start, monkeypatch
         assert b"\0OMP_NUM_THREADS=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
         assert f"{HERE}:Process".startswith(Path(f"/proc/{pid}/comm").read_text().strip())
         os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)
     stepped(workers, 2)
     assert not workers.failed
 
@@ -253,6 +254,13 @@ def test_closing_is_quick_even_in_the_middle_of_a_step_and_can_be_repeated(start
     assert time.monotonic() - began < 5
     assert len(pids) == 2
     assert all(gone(pid) for pid in pids)
+
+
+def test_a_program_of_an_environments_own_ends_with_it(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
+    workers = start(f"{HERE}:Server")
+    workers.close()
+    assert gone(int((tmp_path / "server").read_text()))
 
 
 SCRIPT = f"""

@@ -17,15 +17,16 @@ from mrq.environments.variables import variables
 CLOSING_SECONDS = 2.0
 LOOKING_UP = 1.0  # between two looks whether a process lives: what it forked may hold its pipe open beyond its end
 MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @contextmanager
 def starting_a_child() -> Iterator[None]:
-    """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us, and not the
-    user's main module."""
+    """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us until it calls
+    `stay_deaf`, and not the user's main module."""
     resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         with variables(ONE_THREAD), without_main():
             yield
@@ -43,6 +44,15 @@ def without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def stay_deaf() -> None:
+    """This process to Ctrl-C and SIGTERM, by handlers that do nothing: unlike blocked or ignored signals, these are not
+    passed on to the programs that an environment starts and wants to end."""
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: None)
+        signal.siginterrupt(number, False)  # an environment's library may not try again what a signal broke off
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def end_with_parent() -> None:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrq.environments.children import LOOKING_UP, MAKING_SECONDS, end_with_parent, how_it_ended, starting_a_child
+from mrq.environments.children import (
+    CLOSING_SECONDS,
+    LOOKING_UP,
+    MAKING_SECONDS,
+    end_with_parent,
+    how_it_ended,
+    starting_a_child,
+    stay_deaf,
+)
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.spaces import Fault
@@ -49,8 +57,9 @@ def trials(tasks: Sequence[str], timeout: float) -> Iterator[tuple[str, Probe | 
             for task, trial in together.items():
                 yield task, trial.result(timeout + MAKING_SECONDS)
         finally:
+            deadline = time.monotonic() + CLOSING_SECONDS
             for trial in together.values():
-                trial.end()
+                trial.end(max(0, deadline - time.monotonic()))
 
 
 class _Trial:
@@ -76,7 +85,8 @@ class _Trial:
             return MRQError(f"the environment of {self.task} does not work: {how_it_ended(self._process)}.")
         return result
 
-    def end(self) -> None:
+    def end(self, timeout: float) -> None:
+        self._process.join(timeout)  # it closes its environment
         self._process.kill()
         self._process.join()
         self._here.close()
@@ -84,15 +94,20 @@ class _Trial:
 
 def _try(connection: "Connection[Any, Any]", task: str) -> None:
     """In the process."""
+    stay_deaf()
     end_with_parent()
+    environment = None
     result: Probe | MRQError
     try:
-        environment = Guarded(make_environment(task))  # kept: what it does at its end is no matter of the trial
+        environment = Guarded(make_environment(task))
         result = try_out(environment, task)
     except MRQError as error:
         result = MRQError(str(error))
     with suppress(OSError):  # the parent is gone
         connection.send(result)
+    if environment is not None:
+        environment.close()
+    os._exit(0)  # what else the environment does at its end is no matter of the trial
 
 
 def try_out(environment: Guarded, task: str) -> Probe:

@@ -29,6 +29,7 @@ from mrq.environments.children import (
     end_with_parent,
     how_it_ended,
     starting_a_child,
+    stay_deaf,
 )
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
@@ -286,6 +287,7 @@ def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
 
 def _work(connection: "Connection[Any, Any]", assignment: Assignment) -> None:
     """The child: makes its environments, then does what it is told until the parent closes or is gone."""
+    stay_deaf()
     end_with_parent()
     with suppress(OSError):
         Path("/proc/self/comm").write_text(multiprocessing.current_process().name)  # for ps and top
