@@ -256,11 +256,13 @@ def test_closing_is_quick_even_in_the_middle_of_a_step_and_can_be_repeated(start
     assert all(gone(pid) for pid in pids)
 
 
-def test_a_program_of_an_environments_own_ends_with_it(start, tmp_path, monkeypatch):
+def test_a_program_of_an_environments_own_ends_with_it_and_not_at_ctrl_c(start, tmp_path, monkeypatch):
     monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
     workers = start(f"{HERE}:Server")
+    server = int((tmp_path / "server").read_text())
+    assert os.getpgid(server) != os.getpgrp()  # a terminal's Ctrl-C goes to all of a group
     workers.close()
-    assert gone(int((tmp_path / "server").read_text()))
+    assert gone(server)
 
 
 SCRIPT = f"""

@@ -49,6 +49,7 @@ def without_main() -> Iterator[None]:
 def stay_deaf() -> None:
     """This process to Ctrl-C and SIGTERM, by handlers that do nothing: unlike blocked or ignored signals, these are not
     passed on to the programs that an environment starts and wants to end."""
+    os.setsid()  # these would not survive a Ctrl-C at our terminal until everything is saved
     for number in SIGNALS:
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)  # an environment's library may not try again what a signal broke off
