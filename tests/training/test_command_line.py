@@ -283,10 +283,8 @@ def test_the_others_go_on_without_an_agent_that_breaks_off(tmp_path):
 
 def test_speed_prints_a_table_and_writes_it(tmp_path):
     small = [*SMALL[: SMALL.index("--random-steps")], "--compile", "off"]
-    tasks = ("Pendulum-v1", "Nothing-v1")  # what was measured before something went wrong is shown too
-    code, _, err = mrq("speed", *tasks, "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
-    assert code == 1
-    assert "Nothing" in err
+    code, _, err = mrq("speed", "Pendulum-v1", "--agents", 1, 2, *small, "--markdown", "speed.md", cwd=tmp_path)
+    assert code == 0, err
     lines = (tmp_path / "speed.md").read_text().splitlines()
     assert "float32" in lines[0]
     names = [cell.strip() for cell in lines[2].split("|")[1:-1]]

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mrq import MRQError, cli
+from mrq.training import speed as measuring
 from mrq.training.settings import Settings
-from mrq.training.speed import measure_speed
+from mrq.training.speed import COLUMNS, Speed, measure_speed
 
 
 @pytest.mark.parametrize("change", [{"target_period": 5}, {"model_based": False}])
@@ -16,3 +18,18 @@ def test_hyperparameters_far_from_the_papers_are_measured_too(small, change):
     assert (milliseconds["encoder"] > 0.05) is settings.hyperparameters.model_based
     assert milliseconds["value and policy"] > 0.05
     assert speed.steps_per_second == pytest.approx(1e3 / milliseconds["a step"])
+
+
+def test_what_was_measured_before_something_went_wrong_is_shown(tmp_path, monkeypatch, capsys):
+    def measured(tasks, seeds, settings, say):
+        if tasks == ("second",):
+            raise MRQError("there is no second.")
+        return Speed("first", 1, 1.0, 500.0, dict.fromkeys(("a step", *COLUMNS), 2.0), "updates", 0)
+
+    monkeypatch.setattr(measuring, "measure_speed", measured)
+    file = tmp_path / "speed.md"
+    with pytest.raises(MRQError, match="there is no second"):
+        cli.Speed(("first", "second"), markdown=file, settings=Settings(device="cpu")).run()
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-1].split()[:3] == ["first", "1", "500"]
+    assert file.read_text().splitlines()[-1].startswith("| first | 1 | 500 |")

@@ -9,7 +9,7 @@ from pathlib import Path
 from mrq.baselines.baseline import Kind
 from mrq.baselines.kinds import kind_named
 from mrq.benchmark.variants import DEFAULT, steps_of, varied
-from mrq.environments.tasks import full_name, paper_tasks, suite_of
+from mrq.environments.tasks import paper_task, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Agent, Spec
 from mrq.replay.buffer import bytes_needed, slots_needed
@@ -66,9 +66,9 @@ def jobs(
         plain = variant == DEFAULT or baseline is not None
         h = settings.hyperparameters if plain else varied(settings.hyperparameters, variant)
         place = root if variant == DEFAULT else root / variant
-        learnable = [task for task in tasks if baseline is None or baseline.can_learn(_has_discrete_actions(task))]
+        learnable = [task for task in tasks if baseline is None or baseline.can_learn(paper_task(task).discrete)]
         if baseline is not None and not learnable:
-            baseline.refuse_actions_of(tasks[0], _has_discrete_actions(tasks[0]))
+            baseline.refuse_actions_of(tasks[0], paper_task(tasks[0]).discrete)
         for task in learnable:
             own = replace(settings, hyperparameters=h)
             if not plain and settings.steps is None:
@@ -126,17 +126,13 @@ def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET)
     return made
 
 
-def _has_discrete_actions(task: str) -> bool:
-    return suite_of(task) == "atari"
-
-
 def _sees_images(job: Job) -> bool:
     return suite_of(job.agent.task) in ("dmc-visual", "atari")
 
 
 def _bytes(job: Job) -> int:
     """What an agent of vectors takes."""
-    task = next(task for task in paper_tasks() if task.name == full_name(job.agent.task))
+    task = paper_task(job.agent.task)
     spec = Spec((int(task.observation),), 1, task.actions, False)
     slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters)
     return sum(bytes_needed(1, spec, slots)) + BYTES_BESIDE_REPLAY

@@ -17,14 +17,14 @@ from mrq.environments.variables import variables
 CLOSING_SECONDS = 2.0
 LOOKING_UP = 1.0  # between two looks whether a process lives: what it forked may hold its pipe open beyond its end
 MAKING_SECONDS = 300.0  # more than a step may take: packages are imported, levels built
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)  # that ask a training to stop
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @contextmanager
 def starting_a_child() -> Iterator[None]:
     """What a process started meanwhile inherits: one thread, no ear for Ctrl-C or a SIGTERM to all of us until it calls
-    `stay_deaf`, and not the user's main module."""
+    `begin_as_a_child`, and not the user's main module."""
     resource_tracker.ensure_running()  # the first start would otherwise do it, and unblock the signals
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -46,7 +46,13 @@ def without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def stay_deaf() -> None:
+def begin_as_a_child() -> None:
+    """Makes this process deaf to what is meant for its parent, and lets it end with that."""
+    _stay_deaf()
+    _end_with_parent()
+
+
+def _stay_deaf() -> None:
     """This process to Ctrl-C and SIGTERM, by handlers that do nothing: unlike blocked or ignored signals, these are not
     passed on to the programs that an environment starts and wants to end."""
     os.setsid()  # these would not survive a Ctrl-C at our terminal until everything is saved
@@ -56,7 +62,7 @@ def stay_deaf() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """This process, even in the middle of a step that never ends."""
 
     def wait_and_end() -> None:

@@ -14,10 +14,9 @@ from mrq.environments.children import (
     CLOSING_SECONDS,
     LOOKING_UP,
     MAKING_SECONDS,
-    end_with_parent,
+    begin_as_a_child,
     how_it_ended,
     starting_a_child,
-    stay_deaf,
 )
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import Environment, make_environment
@@ -94,8 +93,7 @@ class _Trial:
 
 def _try(connection: "Connection[Any, Any]", task: str) -> None:
     """In the process."""
-    stay_deaf()
-    end_with_parent()
+    begin_as_a_child()
     environment = None
     result: Probe | MRQError
     try:

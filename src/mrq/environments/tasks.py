@@ -61,6 +61,11 @@ def paper_tasks() -> tuple[Task, ...]:
         return tuple(Task(row["task"], row["observation"], int(row["actions"])) for row in csv.DictReader(file))
 
 
+def paper_task(name: str) -> Task:
+    """Given with its suite or, in gym, without."""
+    return next(task for task in paper_tasks() if task.name == full_name(name))
+
+
 def names_in(suite: str) -> list[str]:
     """Of the paper's tasks."""
     return [task.name for task in paper_tasks() if task.suite == suite]

@@ -26,10 +26,9 @@ from mrq.environments.children import (
     CLOSING_SECONDS,
     LOOKING_UP,
     MAKING_SECONDS,
-    end_with_parent,
+    begin_as_a_child,
     how_it_ended,
     starting_a_child,
-    stay_deaf,
 )
 from mrq.environments.guarded import Guarded
 from mrq.environments.making import make_environment
@@ -287,8 +286,7 @@ def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
 
 def _work(connection: "Connection[Any, Any]", assignment: Assignment) -> None:
     """The child: makes its environments, then does what it is told until the parent closes or is gone."""
-    stay_deaf()
-    end_with_parent()
+    begin_as_a_child()
     with suppress(OSError):
         Path("/proc/self/comm").write_text(multiprocessing.current_process().name)  # for ps and top
     try:

@@ -47,7 +47,8 @@ def write_checkpoint(
     folder: Path, tensors: dict[str, Tensor], arrays: dict[str, Array], counters: dict[str, Any]
 ) -> None:
     """Adds a checkpoint to `folder` and then removes the ones before it."""
-    kept = _by_digest(latest_checkpoint(folder))
+    last = latest_checkpoint(folder)
+    kept = {} if last is None else _by_digest(last)
 
     def fill(aside: Path) -> None:
         learner = safetensors.torch.save(tensors)
@@ -100,7 +101,7 @@ def read_counters(checkpoint: Path) -> dict[str, Any]:
 
 
 def read_tensors(checkpoint: Path) -> dict[str, Tensor]:
-    _verify(checkpoint, LEARNER)
+    _verify(checkpoint, LEARNER, _document(checkpoint)["files"].get(LEARNER))
     try:
         return safetensors.torch.load_file(checkpoint / LEARNER)
     except safetensors.SafetensorError:
@@ -110,9 +111,9 @@ def read_tensors(checkpoint: Path) -> dict[str, Tensor]:
 def read_arrays(checkpoint: Path) -> dict[str, Array]:
     """The replay's arrays, mapped from disk rather than read into memory."""
     arrays = {}
-    for name in _document(checkpoint)["files"]:
+    for name, digest in _document(checkpoint)["files"].items():
         if name != LEARNER:
-            _verify(checkpoint, name)
+            _verify(checkpoint, name, digest)
             try:
                 arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
             except ValueError:  # not an array, or one that would need pickle
@@ -142,13 +143,13 @@ def _document(checkpoint: Path) -> dict[str, Any]:
     return cast(dict[str, Any], document)
 
 
-def _verify(checkpoint: Path, name: str) -> None:
+def _verify(checkpoint: Path, name: str, digest: str | None) -> None:
     try:
         with (checkpoint / name).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         raise _damaged(checkpoint, name) from None
-    if found != _document(checkpoint)["files"].get(name):
+    if found != digest:
         raise _damaged(checkpoint, name)
 
 
@@ -163,12 +164,10 @@ def _digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _by_digest(checkpoint: Path | None) -> dict[str, Path]:
-    """The files of a checkpoint; none of one that cannot be read."""
+def _by_digest(checkpoint: Path) -> dict[str, Path]:
+    """Its files; none of a checkpoint that cannot be read."""
     try:
-        return (
-            {digest: checkpoint / name for name, digest in _document(checkpoint)["files"].items()} if checkpoint else {}
-        )
+        return {digest: checkpoint / name for name, digest in _document(checkpoint)["files"].items()}
     except MRQError:
         return {}
 

@@ -6,7 +6,7 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from mrq.environments.children import SIGNALS
 
 
 class Interruption:
