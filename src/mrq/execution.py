@@ -89,7 +89,7 @@ class Captured:
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         # Libraries set up what they need for a capture, on its stream; what is captured keeps the stream's priority.
-        self._stream = torch.cuda.Stream(priority=priority)
+        self._side = Side(torch.device("cuda"), priority)
 
     def __call__(self) -> None:
         if self._graph is not None:
@@ -101,17 +101,16 @@ class Captured:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        current = torch.cuda.current_stream()
-        self._stream.wait_stream(current)
-        with torch.cuda.stream(self._stream):
+        self._side.follow()
+        with self._side.work():
             self.work()
-        current.wait_stream(self._stream)
+        self._side.join()
 
     def _capture(self) -> bool:
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads may go on using the device: they draw noise.
-            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, stream=self._side.stream, capture_error_mode="thread_local"):
                 self.work()
         except Exception as error:
             self.on_failure(error)
@@ -124,18 +123,18 @@ class Side:
     """A GPU's stream beside the current one, for work that need not wait its turn. A CPU does all in order."""
 
     def __init__(self, device: torch.device, priority: int = 0) -> None:
-        self._stream = torch.cuda.Stream(device, priority) if device.type == "cuda" else None
+        self.stream = torch.cuda.Stream(device, priority) if device.type == "cuda" else None
 
     def work(self) -> torch.cuda.StreamContext:
         """What is done inside runs on this stream."""
-        return torch.cuda.stream(self._stream)
+        return torch.cuda.stream(self.stream)
 
     def follow(self) -> None:
         """What it is given from now on comes after what the current stream has been given."""
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream())
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream())
 
     def join(self) -> None:
         """What the current stream is given from now on comes after what this one has been given."""
-        if self._stream is not None:
-            torch.cuda.current_stream().wait_stream(self._stream)
+        if self.stream is not None:
+            torch.cuda.current_stream().wait_stream(self.stream)

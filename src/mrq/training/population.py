@@ -24,7 +24,6 @@ from mrq.hyperparameters import Hyperparameters
 from mrq.interface import Agent, Array
 from mrq.randomness import Stream, environment_seed, generator
 from mrq.replay.buffer import Replay, slots_needed
-from mrq.replay.staging import Staging
 from mrq.training.noise_blocks import Draw, NoiseBlocks
 
 COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at")
@@ -66,9 +65,10 @@ class Population:
         self._value = blocks(Stream.VALUE_UPDATES, lambda g, spec: value_noise(g, period, spec, h))
         on_gpu = device.type == "cuda"
         spec = environments.spec
-        # What each agent sees now, which the device's replay may not hold yet.
-        self._history = np.zeros((len(seeds), spec.history, *spec.frame_shape), environments.dtype)
-        self._present = Staging(device, places=1, states=((len(seeds), 1, *spec.state_shape), self.replay.frames.dtype))
+        # What each agent sees now, which the device's replay may not hold yet. The device reads it where it is.
+        seen = (len(seeds), spec.history, *spec.frame_shape)
+        self._seen = torch.zeros(seen, dtype=self.replay.frames.dtype, pin_memory=on_gpu)
+        self._history = self._seen.numpy()
         self._beside = Side(device, HIGH_PRIORITY)
         self._explored = torch.zeros(len(seeds), spec.action_size, pin_memory=on_gpu)  # the policy's
         self._exploring = torch.cuda.Event() if on_gpu else None
@@ -128,7 +128,8 @@ class Population:
         self._recover(again)
         self._drop_failed()
         self.replay.append(step)
-        self._history = np.concatenate([self._history[:, 1:], step.next_frames[:, None]], 1)
+        self._history[:, :-1] = self._history[:, 1:]
+        self._history[:, -1] = step.next_frames
         self.steps += 1
         self.chosen[:] = False
         self.episode_returns += step.rewards
@@ -193,7 +194,8 @@ class Population:
         self._explore_by(self.learner.targets)
 
     def _explore_by(self, networks: dict[str, Parameters]) -> None:
-        actions = self.learner.explore(networks, self._present.device["states"], self._acting.take(1))
+        states = self._seen.to(self.device, non_blocking=True).flatten(1, 2)[:, None]
+        actions = self.learner.explore(networks, states, self._acting.take(1))
         self._explored.copy_(actions[:, 0], non_blocking=True)
 
     def _update_encoder(self) -> None:
@@ -310,7 +312,6 @@ class Population:
         leads = self._leads()
         with self._beside.work() if leads else nullcontext():
             self._acting.seek(self.steps)
-            self._present.send(states=self._history.reshape(self._present.device["states"].shape))
             (self._explore_by_targets if leads else self._explore)()
             if self._exploring is not None:
                 self._exploring.record()
