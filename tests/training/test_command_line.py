@@ -160,6 +160,7 @@ def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
     ("arguments", "words"),
     [
         (["Pendulun-v1"], "did you mean Pendulum-v1"),
+        (["dmc/" + 300 * "a"], "there is no environment"),
         (["Pendulum-v1", "--steps", "-5"], "--steps is -5"),
         (["Pendulum-v1", "--steps", "0"], "--steps is 0"),
         (["Pendulum-v1", "--steps", "99999999999999"], "between 1 and 10,000,000,000"),
@@ -346,6 +347,7 @@ def test_tasks_and_doctor_say_what_this_machine_can_run(tmp_path):
     assert ["gym/HalfCheetah-v4", "17", "6", "continuous", "1,000,000", "5,000", "yes"] in words
     assert ["atari/Pong", "84x84", "6", "discrete", "2,500,000", "100,000", "no"] in words
     assert "MUJOCO_GL is 'osmesa-of-another-world', which does not work here" in lines[-2]
+    assert lines[-2].endswith("; unset it.")
     assert "pip install 'mrq-rl[atari]'" in lines[-1]
     code, out, _ = mrq("doctor", cwd=tmp_path, **missing)
     states = {line.split()[1]: line.split()[0] for line in out.splitlines()}

@@ -104,7 +104,7 @@ def _start_rendering(name: str, physics: Any) -> None:
     except Exception as error:  # of any kind: PyOpenGL stumbles over a missing library with an AttributeError
         if not os.environ.get("MUJOCO_GL") and _render.BACKEND not in ("off", chosen_renderer()):
             raise MRQError(
-                f"dm_control was imported before mrq and has chosen {_render.BACKEND} to draw with; set "
-                f"MUJOCO_GL={chosen_renderer()} to have pictures of {name}."
+                f"dm_control was imported before mrq made a task of it, and has chosen {_render.BACKEND} to draw with; "
+                f"set MUJOCO_GL={chosen_renderer()} to have pictures of {name}."
             ) from error
         raise MRQError(f"{name} cannot be drawn: {advice(error)}") from error

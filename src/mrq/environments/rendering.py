@@ -12,6 +12,8 @@ from ctypes.util import find_library
 from mrq.environments.variables import variables
 from mrq.errors import one_line
 
+PACKAGES = {"egl": "libegl1", "osmesa": "libosmesa6"}  # the system's, for each renderer
+
 
 def chosen_renderer() -> str:
     """The one MUJOCO_GL names; else EGL, or OSMesa where that alone is there."""
@@ -23,10 +25,9 @@ def advice(error: Exception) -> str:
     """What to do where drawing failed."""
     named = os.environ.get("MUJOCO_GL")
     if named:
-        return (
-            f"MUJOCO_GL is {named!r}, which does not work here ({one_line(error)}); unset it, or install the system "
-            "package libegl1 for egl or libosmesa6 for osmesa."
-        )
+        package = PACKAGES.get(named.lower())
+        remedy = "unset it" + (f", or install the system package {package}" if package else "")
+        return f"MUJOCO_GL is {named!r}, which does not work here ({one_line(error)}); {remedy}."
     return (
         "drawing needs OpenGL without a screen; install the system package libegl1, or libosmesa6 and set "
         f"MUJOCO_GL=osmesa ({one_line(error)})."

@@ -284,7 +284,7 @@ def occupied(path: Path) -> bool:
     """Whether there is anything; an empty folder is as good as none."""
     with suppress(OSError):
         return next(path.iterdir(), None) is not None
-    return path.exists()
+    return os.path.exists(path)  # no where a name is too long to be one
 
 
 def refuse_existing(path: Path) -> None:
