@@ -284,7 +284,7 @@ def occupied(path: Path) -> bool:
     """Whether there is anything; an empty folder is as good as none."""
     with suppress(OSError):
         return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # no where a name is too long to be one
+    return os.path.exists(path)  # False, where Path.exists raises, for a name too long to be a file's
 
 
 def refuse_existing(path: Path) -> None:
