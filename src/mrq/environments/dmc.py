@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from mrq.environments.contacts import keep_spinner_stiff
 from mrq.environments.rendering import advice, chosen_renderer, renderer
 from mrq.environments.spaces import IMAGE_SIZE
 from mrq.errors import MRQError
@@ -28,6 +29,8 @@ class ControlTask(gym.Env[Array, Array]):
     def __init__(self, name: str, visual: bool = False, render_mode: str | None = None) -> None:
         domain, _, task = name.partition("-")
         self._environment = _suite().load(domain, task)
+        if domain == "finger":
+            keep_spinner_stiff(self._environment.physics)
         self._camera_id = 2 if domain == "quadruped" else 0
         self._steps = 0
         self.render_mode = render_mode

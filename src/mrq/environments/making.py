@@ -13,9 +13,10 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from mrq.environments import atari, dmc
+from mrq.environments.contacts import keep_margins
 from mrq.environments.rendering import chosen_renderer, import_mujoco
 from mrq.environments.suggestions import did_you_mean
-from mrq.environments.tasks import paper_tasks
+from mrq.environments.tasks import names_in, paper_tasks
 from mrq.errors import MRQError, one_line
 
 Environment = gym.Env[Any, Any]
@@ -77,7 +78,10 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         import_mujoco()
         if "render_mode" in options:
             os.environ["MUJOCO_GL"] = chosen_renderer()  # where Gymnasium looks whenever it draws
-    return gym.make(task, disable_env_checker=True, **options)
+    environment = gym.make(task, disable_env_checker=True, **options)
+    if f"gym/{task}" in names_in("gym"):
+        keep_margins(environment)
+    return environment
 
 
 def _import(module_name: str, task: str) -> Any:
