@@ -1,8 +1,10 @@
 """Contacts as the paper's MuJoCo computes them, 3.2.2, which gave the numbers here."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from mrq.environments import dmc
 from mrq.environments.making import make_environment
 
 
@@ -15,16 +17,35 @@ from mrq.environments.making import make_environment
     ],
 )
 def test_the_ground_is_felt_from_the_same_height_on(task, position, velocity):
-    environment = make_environment(f"gym/{task}")
-    environment.reset(seed=0)
-    draws, bound = np.random.default_rng(0), environment.action_space.high
-    for _ in range(20):
-        environment.step((draws.uniform(-1, 1, bound.shape) * bound).astype(np.float32))
-    np.testing.assert_allclose(environment.unwrapped.data.qpos[:3], position, atol=1e-4)
-    np.testing.assert_allclose(environment.unwrapped.data.qvel[:3], velocity, atol=1e-3)
+    made = make_environment(f"gym/{task}")
+    for environment in (made, gym.make(made.spec)):
+        environment.reset(seed=0)
+        draws, bound = np.random.default_rng(0), environment.action_space.high
+        for _ in range(20):
+            environment.step((draws.uniform(-1, 1, bound.shape) * bound).astype(np.float32))
+        np.testing.assert_allclose(environment.unwrapped.data.qpos[:3], position, atol=1e-4)
+        np.testing.assert_allclose(environment.unwrapped.data.qvel[:3], velocity, atol=1e-3)
 
 
-def test_a_finger_sets_its_spinner_in_motion():
+def test_a_model_of_ones_own_is_left_as_it_is():
+    theirs = make_environment("Ant-v5").unwrapped
+    ours = make_environment("Ant-v4", xml_file=theirs.fullpath).unwrapped
+    assert ours.model.geom_margin.tolist() == theirs.model.geom_margin.tolist() == [0.01] * ours.model.ngeom
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_finger_sets_its_spinner_in_motion(soft, monkeypatch):
+    suite = dmc._suite()
+    load = suite.load
+
+    def load_soft(*arguments):  # as MuJoCo 3.5 and 3.6 do it
+        environment = load(*arguments)
+        inverse_weights = environment.physics.named.model.body_invweight0
+        inverse_weights["spinner", 0] = inverse_weights["spinner", 1]
+        return environment
+
+    if soft:
+        monkeypatch.setattr(suite, "load", load_soft)
     environment = make_environment("dmc/finger-spin")
     environment.reset(seed=0)
     for action in np.random.default_rng(0).uniform(-1, 1, (5, 2)).astype(np.float32):

@@ -5,17 +5,22 @@ from typing import Any
 import gymnasium as gym
 
 
-def keep_margins(environment: gym.Env[Any, Any]) -> None:
-    """Of a Gym task.
+class EarlierMargins(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """A Gym task that feels the ground from where it always did.
 
     Since MuJoCo 3.5 two geoms touch from the sum of their margins on; before, from the larger of the two. In Ant,
-    Hopper and Humanoid, all of whose geoms have the same, that would double it; the other two have none.
+    Hopper and Humanoid, all of whose geoms have the same, that would double it; the other two have none. A wrapper
+    that records its arguments, because then `gymnasium.make` makes the same task again from its spec.
     """
-    import mujoco
 
-    major, minor, *_ = mujoco.__version__.split(".")
-    if (int(major), int(minor)) >= (3, 5):
-        environment.get_wrapper_attr("model").geom_margin[:] /= 2
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        import mujoco
+
+        major, minor, *_ = mujoco.__version__.split(".")
+        if (int(major), int(minor)) >= (3, 5):
+            self.get_wrapper_attr("model").geom_margin[:] /= 2
 
 
 def keep_spinner_stiff(physics: Any) -> None:

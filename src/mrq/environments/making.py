@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from mrq.environments import atari, dmc
-from mrq.environments.contacts import keep_margins
+from mrq.environments.contacts import EarlierMargins
 from mrq.environments.rendering import chosen_renderer, import_mujoco
 from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import names_in, paper_tasks
@@ -74,14 +74,14 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         gym.register_envs(importlib.import_module("ale_py"))
     if task not in gym.registry:  # nor a name without its version, by which Gymnasium would take the latest
         raise gym.error.UnregisteredEnv
-    if "mujoco" in str(gym.registry[task].entry_point):
+    entry_point = str(gym.registry[task].entry_point)
+    if "mujoco" in entry_point:
         import_mujoco()
         if "render_mode" in options:
             os.environ["MUJOCO_GL"] = chosen_renderer()  # where Gymnasium looks whenever it draws
     environment = gym.make(task, disable_env_checker=True, **options)
-    if f"gym/{task}" in names_in("gym"):
-        keep_margins(environment)
-    return environment
+    of_paper = f"gym/{task}" in names_in("gym") and entry_point.startswith("gymnasium.") and "xml_file" not in options
+    return EarlierMargins(environment) if of_paper else environment
 
 
 def _import(module_name: str, task: str) -> Any:
