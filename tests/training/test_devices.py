@@ -20,6 +20,7 @@ from mrq.training.settings import Settings
 )
 def test_precision_by_device(asked, device, has_bf16, chosen, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
+    monkeypatch.delenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", raising=False)
     assert chosen_precision(Settings(precision=asked), torch.device(device)) == chosen
 
 
@@ -32,3 +33,10 @@ def test_a_gpu_is_taken_by_its_number_or_without(monkeypatch):
     assert chosen_device("cpu:3") == torch.zeros(1).device
     with pytest.raises(MRQError, match="cuda:2 was asked for and PyTorch sees 2 GPUs"):
         chosen_device("cuda:2")
+
+
+@pytest.mark.parametrize(("share", "chosen"), [("60", "float32"), ("100", "bf16")])
+def test_part_of_a_gpu_is_not_trusted_with_bf16(share, chosen, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share)
+    assert chosen_precision(Settings(), torch.device("cuda")) == chosen

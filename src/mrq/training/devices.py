@@ -1,5 +1,7 @@
 """Where training runs, and how precisely matrices are multiplied there."""
 
+import os
+
 import torch
 
 from mrq.errors import MRQError
@@ -28,7 +30,9 @@ def chosen_precision(settings: Settings, device: torch.device) -> Precision:
     if settings.precision != "auto":
         return settings.precision
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bf16" if has_bf16 else "float32"
+    # On a part of a GPU's multiprocessors CUDA 13.0 leaves bf16 products partly unwritten, float32 ones not.
+    on_a_part = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100") != "100"
+    return "bf16" if has_bf16 and not on_a_part else "float32"
 
 
 def set_precision(settings: Settings, device: torch.device) -> torch.dtype:
