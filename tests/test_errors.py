@@ -13,6 +13,7 @@ class Mute(Exception):
     [
         (ValueError("no map"), "ValueError: no map"),
         (ValueError("no\n  map.\n"), "ValueError: no map"),
+        (ValueError("no \x1b[31mmap"), "ValueError: no [31mmap"),
         (NotImplementedError(), "NotImplementedError"),
         (Mute(), "Mute"),
     ],

@@ -19,4 +19,5 @@ def one_line(error: BaseException) -> str:
         text = str(error)
     except Exception:  # it cannot even say what is wrong
         text = ""
-    return " ".join(f"{type(error).__name__}: {text}".split()).rstrip(".:")
+    printable = "".join(c if c.isprintable() else " " for c in text)  # what is not may command a terminal
+    return " ".join(f"{type(error).__name__}: {printable}".split()).rstrip(".:")

@@ -16,7 +16,7 @@ from mrq.environments import atari, dmc
 from mrq.environments.contacts import EarlierMargins
 from mrq.environments.rendering import chosen_renderer, import_mujoco
 from mrq.environments.suggestions import did_you_mean
-from mrq.environments.tasks import names_in, paper_tasks
+from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
 from mrq.errors import MRQError, one_line
 
 Environment = gym.Env[Any, Any]
@@ -103,7 +103,9 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 
 
 def _advice(task: str) -> str:
-    suite = task.partition("/")[0]
+    suite, _, name = task.partition("/")
+    if suite in PROTOCOLS and not name:
+        return f"mrq tasks {suite} lists the paper's tasks of that suite."
     if suite in SUITES:
         question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
     else:

@@ -24,4 +24,4 @@ def _meant(name: str, known: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"-v\d+$", "", name.rpartition("/")[2].lower().replace("_", "-"))
+    return re.sub(r"-v\d+$", "", name.strip().rpartition("/")[2].lower().replace("_", "-"))
