@@ -194,7 +194,7 @@ def test_a_process_may_take_as_long_as_it_likes(start):
             f"{HERE}:exits_when_made",
             r"exits_when_made \(seed 1\) could not be made: its process ended with exit code 3",
         ),
-        (f"{HERE}:Wide", "has no 'Wide'"),
+        (f"{HERE}:Missing", "has no 'Missing'"),
         (f"{HERE}:Pixels", "changes its spaces"),
     ],
 )
