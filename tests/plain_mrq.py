@@ -82,7 +82,7 @@ class PlainMRQ:
             )
             for network, parameters in self.networks.items()
         }
-        self.reward_scale = self.target_reward_scale = 1.0
+        self.reward_scale = 1.0
         self.highest, self.terminated_before = 1.0, False
         # One entry an observation; an episode's last one has no action.
         self.states: list[Array] = []
@@ -137,10 +137,13 @@ class PlainMRQ:
             return F.one_hot(scores.argmax(), len(scores)).float().numpy()
         return (pre.tanh() + 0.2 * noise["exploration_noise"]).clamp(-1, 1).numpy()
 
+    def _kept(self) -> Array:
+        """The entries that a replay of limited size still holds."""
+        return np.arange(max(0, len(self.states) - self.h.replay_capacity), len(self.states))
+
     def _draw(self, uniforms: Array) -> list[int]:
-        """Entries, by priority; those of the last `replay_capacity` lie in a ring."""
-        slots = self.h.replay_capacity
-        kept = np.arange(max(0, len(self.states) - slots), len(self.states))
+        """Entries, by priority, in the order in which they lie in a ring."""
+        kept, slots = self._kept(), self.h.replay_capacity
         ring, entries = np.zeros(slots), np.zeros(slots, int)
         ring[kept % slots], entries[kept % slots] = np.array(self.priorities)[kept], kept
         return entries[np.searchsorted(ring.cumsum(), uniforms * ring.sum(), side="right")].tolist()
@@ -170,8 +173,7 @@ class PlainMRQ:
     def _begin_period(self, period: int) -> None:
         self.targets = {n: {k: t.detach().clone() for k, t in p.items()} for n, p in self.networks.items()}
         self.target_reward_scale = self.reward_scale
-        kept = range(max(0, len(self.states) - self.h.replay_capacity), len(self.states))
-        self.reward_scale = np.mean([abs(self.rewards[i]) for i in kept if self.actions[i] is not None])
+        self.reward_scale = np.mean([abs(self.rewards[i]) for i in self._kept() if self.actions[i] is not None])
         for uniforms in self._noise(encoder_noise, Stream.ENCODER_UPDATES, period, self.h)["sample"]:
             states, actions, rewards, alive = self._windows(self._draw(uniforms.numpy()), 5)
             encoder, loss = self.networks["encoder"], torch.zeros(())
@@ -180,13 +182,11 @@ class PlainMRQ:
                 predicted = layer(encoder, "m", g(encoder, zs, actions[:, t]))
                 terminals, zs, logits = predicted[:, 0], predicted[:, 1:-65], predicted[:, -65:]
                 aim, ended = f(self.targets["encoder"], states[:, t + 1]), alive[:, t] - alive[:, t + 1]
-                loss = loss + ((zs - aim).square().mean(1) * alive[:, t]).mean()
-                loss = (
-                    loss
-                    + 0.1 * (F.cross_entropy(logits, two_hot(rewards[:, t]), reduction="none") * alive[:, t]).mean()
-                )
+                errors = (zs - aim).square().mean(1)
+                errors = errors + 0.1 * F.cross_entropy(logits, two_hot(rewards[:, t]), reduction="none")
                 if self.terminated_before:
-                    loss = loss + 0.1 * ((terminals - ended).square() * alive[:, t]).mean()
+                    errors = errors + 0.1 * (terminals - ended).square()
+                loss = loss + (errors * alive[:, t]).mean()
             self._descend("encoder", loss)
 
     def _update(self, update: int) -> None:

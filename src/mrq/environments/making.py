@@ -103,8 +103,8 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 
 
 def _advice(task: str) -> str:
-    suite, _, name = task.partition("/")
-    if suite in PROTOCOLS and not name:
+    suite = task.partition("/")[0]
+    if task.removesuffix("/") in PROTOCOLS:
         return f"mrq tasks {suite} lists the paper's tasks of that suite."
     if suite in SUITES:
         question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
