@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from mrq.errors import MRQError
 
@@ -39,6 +40,10 @@ class Spec:
     @property
     def image(self) -> bool:
         return len(self.frame_shape) == 3
+
+    @property
+    def frame_type(self) -> DTypeLike:
+        return np.uint8 if self.image else np.float32
 
     @property
     def state_shape(self) -> tuple[int, ...]:

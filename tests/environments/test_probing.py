@@ -8,7 +8,7 @@ import pytest
 from mrq import MRQError
 from mrq.environments.probing import probe
 from mrq.interface import Spec
-from tests.environments.test_workers import gone, soon
+from tests.processes import gone, soon
 
 HERE = "tests.environments_for_tests"
 

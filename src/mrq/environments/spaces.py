@@ -150,13 +150,11 @@ def _vectors(space: Space[Any], value: Any, name: str) -> list[Array]:
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
             raise Fault(f"{name} is not a dict with the keys {', '.join(map(str, space.spaces))}")
         return [v for key, part in space.spaces.items() for v in _vectors(part, value[key], f"{name}[{key!r}]")]
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and not space.contains(value):
+        raise Fault(f"{name} is {value!r}, which is not in {space}")
     if isinstance(space, spaces.Discrete):
-        if not space.contains(value):
-            raise Fault(f"{name} is {value!r}, which is not in {space}")
         return [_one_hot(int(space.n), int(value) - int(space.start))]
     if isinstance(space, spaces.MultiDiscrete):
-        if not space.contains(value):
-            raise Fault(f"{name} is {value!r}, which is not in {space}")
         pairs = zip(space.nvec.ravel(), (value - space.start).ravel(), strict=True)
         return [_one_hot(int(n), int(index)) for n, index in pairs]
     return [_checked_box(space, value, name).astype(np.float32).ravel()]

@@ -33,7 +33,6 @@ class Environments:
         self.environments, self.names = environments, names
         self.specs = [environment.border.spec for environment in environments]
         self.spec = common_spec(self.specs, names)
-        self.dtype = np.uint8 if self.spec.image else np.float32
         self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
         self.restarted: set[int] = set()  # whose environments were made anew; never in this process
         self.at_work = np.full(1, NOBODY) if at_work is None else at_work
@@ -70,7 +69,7 @@ class Environments:
             return None
         finally:
             self.at_work[0] = NOBODY
-        padded = np.zeros(self.spec.frame_shape, self.dtype)
+        padded = np.zeros(self.spec.frame_shape, self.spec.frame_type)
         padded[: len(frame)] = frame
         return padded
 
@@ -82,7 +81,7 @@ class Environments:
         return self.environments[agent].step(action[: self.specs[agent].action_size])
 
     def _frames(self) -> Array:
-        return np.zeros((len(self.environments), *self.spec.frame_shape), self.dtype)
+        return np.zeros((len(self.environments), *self.spec.frame_shape), self.spec.frame_type)
 
     def _each(self, which: Array, step: int, call: Callable[[int], Result]) -> Iterator[tuple[int, Result]]:
         """What `call` gave for each agent that is asked for and does not fail."""

@@ -77,7 +77,6 @@ class Workers:
         timeout: float,
     ) -> None:
         self.names, self.specs, self.spec = names, specs, common_spec(specs, names)
-        self.dtype = np.uint8 if self.spec.image else np.float32
         self.failed: dict[int, str] = {}  # what went wrong, by agent; it is not called again
         self.restarted: set[int] = set()
         self._tasks, self._seconds, self._timeout = tasks, seconds, timeout
@@ -270,7 +269,7 @@ def _row(spec: Spec) -> np.dtype[Any]:
         ("which", bool),
         ("seed", np.int64),
         ("action", np.float32, (spec.action_size,)),
-        ("frame", np.uint8 if spec.image else np.float32, spec.frame_shape),
+        ("frame", spec.frame_type, spec.frame_shape),
         ("reward", np.float32),
         ("terminated", bool),
         ("truncated", bool),

@@ -77,7 +77,8 @@ def evaluate(
     plans = [list(range(place % copies, episodes, copies)) for place in range(count)]  # the episodes each one plays
     results: list[dict[int, tuple[float, int]]] = [{} for _ in agents]  # return and length of each episode
     generators = [np.random.default_rng(0)] * count  # of the episode under way
-    history = np.zeros((count, environments.spec.history, *environments.spec.frame_shape), environments.dtype)
+    spec = environments.spec
+    history = np.zeros((count, spec.history, *spec.frame_shape), spec.frame_type)
     returns, lengths = np.zeros(count), np.zeros(count, int)
     chances = np.repeat([0.0 if deterministic else protocol_of(agent.task).random_action for agent in agents], copies)
     playing = np.array([bool(plan) for plan in plans])
