@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from mrq.errors import MRQError
 
@@ -42,7 +42,7 @@ class Spec:
         return len(self.frame_shape) == 3
 
     @property
-    def frame_type(self) -> DTypeLike:
+    def frame_dtype(self) -> type[np.uint8] | type[np.float32]:
         return np.uint8 if self.image else np.float32
 
     @property

@@ -14,14 +14,12 @@ class PlainEnvironment(gym.Env[Array, Any]):
     def __init__(self, task: str) -> None:
         self._guarded = Guarded(make_environment(task))
         self.spec_of_task = spec = self._guarded.border.spec
-        if spec.image:
-            self.observation_space = gym.spaces.Box(0, 255, spec.state_shape, np.uint8)
-        else:
-            self.observation_space = gym.spaces.Box(-np.inf, np.inf, spec.state_shape, np.float32)
+        low, high = (0, 255) if spec.image else (-np.inf, np.inf)
+        self.observation_space = gym.spaces.Box(low, high, spec.state_shape, spec.frame_dtype)
         self.action_space = (
             gym.spaces.Discrete(spec.action_size) if spec.discrete else gym.spaces.Box(-1, 1, (spec.action_size,))
         )
-        self._history = np.zeros((spec.history, *spec.frame_shape), self.observation_space.dtype)
+        self._history = np.zeros((spec.history, *spec.frame_shape), spec.frame_dtype)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)

@@ -69,7 +69,7 @@ class Environments:
             return None
         finally:
             self.at_work[0] = NOBODY
-        padded = np.zeros(self.spec.frame_shape, self.spec.frame_type)
+        padded = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
         padded[: len(frame)] = frame
         return padded
 
@@ -81,7 +81,7 @@ class Environments:
         return self.environments[agent].step(action[: self.specs[agent].action_size])
 
     def _frames(self) -> Array:
-        return np.zeros((len(self.environments), *self.spec.frame_shape), self.spec.frame_type)
+        return np.zeros((len(self.environments), *self.spec.frame_shape), self.spec.frame_dtype)
 
     def _each(self, which: Array, step: int, call: Callable[[int], Result]) -> Iterator[tuple[int, Result]]:
         """What `call` gave for each agent that is asked for and does not fail."""

@@ -269,7 +269,7 @@ def _row(spec: Spec) -> np.dtype[Any]:
         ("which", bool),
         ("seed", np.int64),
         ("action", np.float32, (spec.action_size,)),
-        ("frame", spec.frame_type, spec.frame_shape),
+        ("frame", spec.frame_dtype, spec.frame_shape),
         ("reward", np.float32),
         ("terminated", bool),
         ("truncated", bool),

@@ -268,7 +268,7 @@ def _frames_in_host_memory(agents: int, spec: Spec, slots: int, device: torch.de
 
 def bytes_needed(agents: int, spec: Spec, slots: int) -> tuple[int, int]:
     """Of the frames, and of all else."""
-    frame = int(np.prod(spec.frame_shape)) * (1 if spec.image else 4)
+    frame = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
     return agents * slots * frame, agents * slots * 4 * (len(FLAGS) + spec.action_size + 1)
 
 

@@ -78,7 +78,7 @@ def evaluate(
     results: list[dict[int, tuple[float, int]]] = [{} for _ in agents]  # return and length of each episode
     generators = [np.random.default_rng(0)] * count  # of the episode under way
     spec = environments.spec
-    history = np.zeros((count, spec.history, *spec.frame_shape), spec.frame_type)
+    history = np.zeros((count, spec.history, *spec.frame_shape), spec.frame_dtype)
     returns, lengths = np.zeros(count), np.zeros(count, int)
     chances = np.repeat([0.0 if deterministic else protocol_of(agent.task).random_action for agent in agents], copies)
     playing = np.array([bool(plan) for plan in plans])
