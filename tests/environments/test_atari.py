@@ -4,6 +4,7 @@ import pytest
 from mrq.environments import atari
 from mrq.environments.making import make_environment
 from mrq.environments.spaces import Border
+from mrq.errors import MRQError
 
 
 def trajectory(environment, seed, steps):
@@ -115,3 +116,17 @@ def test_filming():
     np.testing.assert_array_equal(picture[::5, ::4, 1], frame)
     np.testing.assert_array_equal(picture[4::5, 3::4, 2], frame)
     assert environment.metadata["render_fps"] == 15
+
+
+def test_roms_that_cannot_be_read_are_refused_with_what_mends_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
+    with pytest.raises(MRQError, match=r"ROM cannot be read: .*pong\.bin'; unset ALE_ROMS_DIR\.$"):
+        make_environment("atari/Pong")
+    monkeypatch.delenv("ALE_ROMS_DIR")
+
+    def damaged(rom):
+        raise OSError(f"The hash of {rom}.bin is another")
+
+    monkeypatch.setattr("ale_py.roms.get_rom_path", damaged)
+    with pytest.raises(MRQError, match=r"hash of pong\.bin is another; run: pip install --force-reinstall ale-py$"):
+        make_environment("atari/Pong")

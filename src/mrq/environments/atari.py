@@ -1,11 +1,13 @@
 """Atari games as Gymnasium environments, as the paper plays them: one grey frame an observation, the replay stacks."""
 
+import os
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from mrq.environments.spaces import IMAGE_SIZE
+from mrq.errors import MRQError, one_line
 from mrq.interface import Array
 
 FRAME_SKIP = 4
@@ -24,8 +26,10 @@ class AtariGame(gym.Env[Array, np.int64]):
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
+        rom = _roms()[name]
+        _refuse_unreadable(rom)
         self._games = AtariVectorEnv(
-            _roms()[name],
+            rom,
             num_envs=1,
             num_threads=1,
             max_num_frames_per_episode=EPISODE_FRAMES,
@@ -69,6 +73,16 @@ class AtariGame(gym.Env[Array, np.int64]):
         if self.render_mode is None:
             return None
         return np.kron(self._frame[..., None], np.ones((*ENLARGED, 3), np.uint8))
+
+
+def _refuse_unreadable(rom: str) -> None:
+    from ale_py import roms
+
+    try:
+        roms.get_rom_path(rom)
+    except OSError as error:
+        mended = "unset ALE_ROMS_DIR." if "ALE_ROMS_DIR" in os.environ else "run: pip install --force-reinstall ale-py"
+        raise MRQError(f"the game's ROM cannot be read: {one_line(error)}; {mended}") from error
 
 
 def _roms() -> dict[str, str]:

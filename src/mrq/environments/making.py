@@ -104,10 +104,11 @@ def _call(factory: Callable[..., Environment], options: dict[str, Any], task: st
 
 def _advice(task: str) -> str:
     suite = task.partition("/")[0]
+    in_suite = f"mrq tasks {suite} lists the paper's tasks of that suite."
     if task.removesuffix("/") in PROTOCOLS:
-        return f"mrq tasks {suite} lists the paper's tasks of that suite."
+        return in_suite
     if suite in SUITES:
-        question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()])
+        question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()]) or in_suite
     else:
         prefix = "gym/" if suite == "gym" else ""
         of_paper = [known.name if prefix else known.name.removeprefix("gym/") for known in paper_tasks()]
