@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.plain_mrq import PlainMRQ
-from tests.training.test_population import advance, population
+from tests.training.populations import advance, population
 
 
 @pytest.mark.parametrize(

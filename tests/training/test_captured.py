@@ -9,7 +9,7 @@ import torch
 
 from mrq.replay import buffer
 from tests.environments_for_tests import Counting, Pixels
-from tests.training.test_population import FLEETS, KINDS, advance, assert_alike, assert_equal, fleet, never, population
+from tests.training.populations import FLEETS, KINDS, advance, assert_alike, assert_equal, fleet, never, population
 
 pytestmark = [
     pytest.mark.gpu,

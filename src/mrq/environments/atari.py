@@ -26,27 +26,30 @@ class AtariGame(gym.Env[Array, np.int64]):
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
-        rom = _roms()[name]
-        _refuse_unreadable(rom)
-        self._games = AtariVectorEnv(
-            rom,
-            num_envs=1,
-            num_threads=1,
-            max_num_frames_per_episode=EPISODE_FRAMES,
-            repeat_action_probability=0.25,
-            full_action_space=False,
-            autoreset_mode="NextStep",  # an episode's last observation is its own, and reset() comes before a next step
-            img_height=IMAGE_SIZE,
-            img_width=IMAGE_SIZE,
-            grayscale=True,
-            stack_num=1,
-            frameskip=FRAME_SKIP,
-            maxpool=True,
-            noop_max=0,
-            episodic_life=False,
-            reward_clipping=False,
-            use_fire_reset=False,
-        )
+        try:
+            self._games = AtariVectorEnv(
+                _roms()[name],
+                num_envs=1,
+                num_threads=1,
+                max_num_frames_per_episode=EPISODE_FRAMES,
+                repeat_action_probability=0.25,
+                full_action_space=False,
+                autoreset_mode="NextStep",  # an episode's last observation is its own; reset() comes before a next step
+                img_height=IMAGE_SIZE,
+                img_width=IMAGE_SIZE,
+                grayscale=True,
+                stack_num=1,
+                frameskip=FRAME_SKIP,
+                maxpool=True,
+                noop_max=0,
+                episodic_life=False,
+                reward_clipping=False,
+                use_fire_reset=False,
+            )
+        except OSError as error:  # of reading the ROM
+            elsewhere = "ALE_ROMS_DIR" in os.environ
+            mended = "unset ALE_ROMS_DIR." if elsewhere else "run: pip install --force-reinstall ale-py"
+            raise MRQError(f"the game's ROM cannot be read: {one_line(error)}; {mended}") from error
         self.observation_space = gym.spaces.Box(0, 255, (IMAGE_SIZE, IMAGE_SIZE), np.uint8)
         self.action_space = self._games.single_action_space
         self.render_mode = render_mode
@@ -73,16 +76,6 @@ class AtariGame(gym.Env[Array, np.int64]):
         if self.render_mode is None:
             return None
         return np.kron(self._frame[..., None], np.ones((*ENLARGED, 3), np.uint8))
-
-
-def _refuse_unreadable(rom: str) -> None:
-    from ale_py import roms
-
-    try:
-        roms.get_rom_path(rom)
-    except OSError as error:
-        mended = "unset ALE_ROMS_DIR." if "ALE_ROMS_DIR" in os.environ else "run: pip install --force-reinstall ale-py"
-        raise MRQError(f"the game's ROM cannot be read: {one_line(error)}; {mended}") from error
 
 
 def _roms() -> dict[str, str]:

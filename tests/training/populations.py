@@ -1,0 +1,82 @@
+"""Populations of tests: made, advanced, compared with one another."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from mrq.environments.guarded import Guarded
+from mrq.environments.stepping import Environments
+from mrq.interface import Agent
+from mrq.training.population import Population
+from tests.environments_for_tests import Counting, Pixels
+
+CPU = torch.device("cpu")
+
+
+def never() -> bool:
+    return False
+
+
+def population(make, seeds, h, steps=200, device=CPU, **options):
+    return fleet([make] * len(seeds), seeds, h, steps, device, **options)
+
+
+def fleet(makes, seeds, h, steps=200, device=CPU, **options):
+    agents = [Agent("task", seed) for seed in seeds]
+    environments = Environments([Guarded(make()) for make in makes], [agent.name for agent in agents])
+    made = Population(agents, environments, h, device, **options)
+    made.make_room(steps)
+    return made
+
+
+def advance(population, steps):
+    for _ in range(steps):
+        population.step()
+        population.update(never)
+
+
+def assert_equal(ours, theirs):
+    """Two agents' states, to the last bit."""
+    (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
+    assert counters == own_counters
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, own[name]), name
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, own_arrays[name], err_msg=name)
+
+
+def assert_alike(ours, theirs):
+    """Two agents' states, up to the rounding that batching and compiling bring."""
+    (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
+    assert counters.pop("episode_return") == pytest.approx(own_counters.pop("episode_return"), rel=1e-3)
+    action, own_action = counters.pop("next_action"), own_counters.pop("next_action")
+    assert action == (own_action if own_action is None else pytest.approx(own_action, rel=1e-3, abs=1e-3))
+    assert counters == own_counters
+    assert arrays.keys() == own_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_allclose(array, own_arrays[name], rtol=1e-3, atol=1e-3, err_msg=name)
+    assert tensors.keys() == own.keys()
+    for name in tensors:
+        # AdamW turns any gradient, however small, into a step; its moments hold the gradients themselves.
+        tolerance = 2e-5 * float(own[name].abs().max()) if name.startswith(("mean.", "square.")) else 2e-4
+        torch.testing.assert_close(
+            tensors[name], own[name], rtol=1e-2, atol=max(tolerance, 1e-7), msg=lambda m, n=name: n + m
+        )
+
+
+KINDS = pytest.mark.parametrize(
+    ("make", "steps"),
+    [(lambda: gym.make("Pendulum-v1"), 110), (lambda: gym.make("CartPole-v1"), 110), (Pixels, 62)],
+    ids=["box", "discrete", "pixels"],
+)
+
+FLEETS = pytest.mark.parametrize(
+    "makes",
+    [
+        (lambda: gym.make("Pendulum-v1"), lambda: gym.make("Reacher-v4"), Counting),
+        (lambda: gym.make("CartPole-v1"), lambda: gym.make("Acrobot-v1"), lambda: gym.make("MountainCar-v0")),
+        (Pixels, lambda: Pixels(actions=5)),
+    ],
+    ids=["box", "discrete", "pixels"],
+)
