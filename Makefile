@@ -4,7 +4,7 @@ BIN := .venv/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_RUN := $(DEMO)/Pendulum-v1/seed-0
 
-.PHONY: setup demo test lint format
+.PHONY: setup demo test-fast test lint format
 
 setup: .venv/ready
 
@@ -16,6 +16,9 @@ setup: .venv/ready
 demo: setup
 	$(BIN)/mrq train Pendulum-v1 --steps 11_500 --evaluate-every 500 --runs $(DEMO)
 	$(BIN)/mrq evaluate $(DEMO_RUN) --video $(DEMO_RUN)/agent.gif
+
+test-fast: setup lint
+	$(BIN)/pytest --numprocesses 2 -m "not slow"
 
 test: setup lint
 	$(BIN)/pytest --numprocesses 2

@@ -1,4 +1,4 @@
-"""How tests run mrq as a user does, in a process of its own, and compare what it leaves."""
+"""Runs mrq as a user does, in a process of its own, and compares run folders."""
 
 import csv
 import os
@@ -19,6 +19,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__fi
 
 
 def start(*arguments, cwd, **environment):
+    """Starts mrq, and returns its process."""
     command = [sys.executable, "-m", "mrq", *map(str, arguments)]
     return subprocess.Popen(
         command, cwd=cwd, env=ENVIRONMENT | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -26,6 +27,7 @@ def start(*arguments, cwd, **environment):
 
 
 def mrq(*arguments, cwd, **environment):
+    """Runs mrq; returns its exit status and what it printed."""
     process = start(*arguments, cwd=cwd, **environment)
     out, err = process.communicate(timeout=300)
     assert "Traceback" not in err, err
@@ -33,30 +35,33 @@ def mrq(*arguments, cwd, **environment):
 
 
 def train(cwd, *arguments, task="Pendulum-v1"):
+    """Trains small networks; returns what was printed."""
     code, out, err = mrq("train", task, *SMALL, *arguments, cwd=cwd)
     assert code == 0, err
     return out
 
 
 def rows(folder):
-    """Without the seconds, which no two runs share."""
+    """Returns the evaluations of a run without their seconds, which differ from run to run."""
     with (folder / "evaluations.csv").open() as file:
         found = list(csv.DictReader(file))
     seconds = [float(row.pop("seconds")) for row in found]
-    assert seconds == sorted(seconds)  # they go on when a run does
+    assert seconds == sorted(seconds)  # a resumed run continues them
     return found
 
 
 def steps_in(folder):
-    """At which it was evaluated."""
+    """Returns the steps at which a run was evaluated."""
     return [int(row["step"]) for row in rows(folder)]
 
 
 def weights(folder):
+    """Returns the learner's tensors in a run's latest checkpoint."""
     return load_file(latest_checkpoint(folder / "checkpoints") / "learner.safetensors")
 
 
 def assert_same(one, other):
+    """Compares the results of two runs, to the last bit."""
     assert rows(one) == rows(other)
     ours, theirs = weights(one), weights(other)
     assert ours.keys() == theirs.keys()

@@ -9,7 +9,7 @@ pytest.register_assert_rewrite("tests.command_line")
 
 @pytest.fixture
 def small() -> Hyperparameters:
-    """Small networks and a short start, for tests of flow rather than of learning."""
+    """Returns hyperparameters of small networks and a short start, for tests of flow rather than of learning."""
     return Hyperparameters(
         hidden_width=32,
         state_embedding=24,

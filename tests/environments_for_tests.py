@@ -1,4 +1,4 @@
-"""Small environments with known answers."""
+"""Small environments whose results can be worked out by hand."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 
 class Counting(gym.Env[np.ndarray, np.ndarray]):
-    """Observes (episode, step); the reward is 100 * episode + step, so that every window can be checked by arithmetic.
+    """Observes (episode, step). The reward is 100 * episode + step, so every window can be checked by arithmetic.
 
     Episode e lasts lengths[e % len(lengths)] steps and terminates or is truncated as ends[e % len(ends)] says.
     """
@@ -46,7 +46,7 @@ class Counting(gym.Env[np.ndarray, np.ndarray]):
 
 
 class Pixels(gym.Env[np.ndarray, np.int64]):
-    """Grey 84x84 images: a bright column that the two actions move left and right; reward for reaching the right."""
+    """Shows grey 84x84 images of a bright column. The two actions move it; the reward is 1 at the right edge."""
 
     def __init__(self, episode_steps: int = 20, actions: int = 2) -> None:
         self.observation_space = spaces.Box(0, 255, (84, 84), np.uint8)
@@ -71,7 +71,7 @@ class Pixels(gym.Env[np.ndarray, np.int64]):
 
 
 class Target(gym.Env[np.ndarray, np.ndarray]):
-    """One-step episodes whose reward is highest for the action that the observation shows: learned in a few updates."""
+    """Has one-step episodes, and rewards the action that the observation shows: it is learned in a few updates."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(-1, 1, (1,), np.float64)
@@ -87,23 +87,25 @@ class Target(gym.Env[np.ndarray, np.ndarray]):
 
 
 class Lost:
-    """A number that cannot be had, like a tensor that keeps its gradient."""
+    """A number that cannot be read, like a tensor with a gradient."""
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise RuntimeError("device lost")
 
 
 class Wordless:
+    """A value that cannot be printed."""
+
     def __repr__(self) -> str:
         raise RuntimeError("no words")
 
 
 class Beyond(BaseException):
-    pass
+    """An exception that is not an Exception."""
 
 
 class Broken(Counting):
-    """Goes wrong at its 30th step, in the way it is told to."""
+    """Misbehaves at its 30th step, as `fault` says."""
 
     def __init__(self, fault: str) -> None:
         super().__init__()
@@ -149,7 +151,7 @@ def nan_observation() -> Broken:
 
 
 class Doomed(Counting):
-    """At its fifth step does what it is told to, such as ending its process."""
+    """Calls `what` at its fifth step, for example to end its process."""
 
     def __init__(self, what: Callable[[], None]) -> None:
         super().__init__(lengths=(100,))
@@ -172,7 +174,7 @@ def killed() -> Doomed:
 def killed_after_a_fork() -> Doomed:
     def fork_and_die() -> None:
         if os.fork() == 0:
-            time.sleep(20)  # with all that it inherited
+            time.sleep(20)  # and holds open what it inherited
             os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -184,6 +186,8 @@ def hangs() -> Doomed:
 
 
 class Slow(Counting):
+    """Takes 50 ms per step."""
+
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         time.sleep(0.05)
         return super().step(action)
@@ -202,7 +206,7 @@ def gives_up() -> gym.Env:
 
 
 class Leaves(Counting):
-    """Takes its whole process to another folder."""
+    """Changes the working directory of its process."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         os.chdir("/")
@@ -210,7 +214,7 @@ class Leaves(Counting):
 
 
 class Server(Counting):
-    """Keeps a program running until it is closed, and notes its number in the file SERVERS."""
+    """Keeps a program running until it is closed, and writes its process id to the file SERVERS."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +227,7 @@ class Server(Counting):
 
 
 class Process(Counting):
-    """Observes the process it is in: its number and whether it has loaded PyTorch."""
+    """Observes its process: the process id, and whether PyTorch is loaded."""
 
     def _observation(self) -> np.ndarray:
         return np.array([os.getpid(), "torch" in sys.modules], np.float32)

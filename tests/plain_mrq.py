@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from mrq.algorithm.noise import acting_noise, encoder_noise, value_noise
-from mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.mrq.noise import acting_noise, encoder_noise, value_noise
 from mrq.interface import Array, Spec
 from mrq.randomness import Stream, environment_seed, generator
 

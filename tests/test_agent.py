@@ -15,10 +15,11 @@ from tests.environments_for_tests import Broken, Counting, Pixels, Target
 
 
 def same_parameters(one, other):
-    ours, theirs = one._population.learner.state_of(0), other._population.learner.state_of(0)
+    (ours, _), (theirs, _) = (agent._population.learner.state_of(0) for agent in (one, other))
     return all(tensor.equal(theirs[name]) for name, tensor in ours.items())
 
 
+@pytest.mark.slow
 def test_it_learns_and_stable_baselines_evaluates_it():
     h = Hyperparameters(
         hidden_width=64,
@@ -77,7 +78,7 @@ def test_images_keep_their_history_in_the_state(small):
 
 
 @pytest.mark.parametrize("make", [lambda: gym.make("Pendulum-v1"), Pixels], ids=["vector", "pixels"])
-def test_save_and_load_go_on_as_if_nothing_had_happened(small, make, tmp_path):
+def test_a_loaded_agent_learns_what_the_saved_one_would_have_learned(small, make, tmp_path):
     agent, straight = (MRQ(make(), seed=3, hyperparameters=small) for _ in range(2))
     straight.learn(60)
     agent.learn(55).save(tmp_path / "agent")
@@ -106,7 +107,7 @@ def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
         MRQ.load(tmp_path / "b")
     with pytest.raises(MRQError, match="was trained with the observation space"):
         MRQ.load(tmp_path / "a", env="CartPole-v1")
-    with pytest.raises(MRQError, match="another task, seed or hyperparameters"):
+    with pytest.raises(MRQError, match="a run of another algorithm, task, seed or hyperparameters"):
         MRQ("Pendulum-v1", seed=9, hyperparameters=small).save(tmp_path / "a")
     with pytest.raises(MRQError, match="no run in"):
         MRQ.load(tmp_path / "c")
@@ -140,7 +141,7 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
         agent.learn(0)
 
 
-def test_saving_to_the_present_folder(small, tmp_path, monkeypatch):
+def test_saving_to_the_working_directory(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     agent = MRQ("CartPole-v1", hyperparameters=small).learn(10)
     agent.save(".")
@@ -154,15 +155,31 @@ def test_a_fault_keeps_the_agent_usable(small, tmp_path):
         agent.learn(100)
     assert agent.num_timesteps == 29
     agent.save(tmp_path / "agent")
-    episodes = agent._population.episodes[0]
+    begun = agent._population.episodes.begun[0]
     with pytest.raises(MRQError, match="failed at step 29"):
         agent.learn(100, run_folder=tmp_path / "run")
-    assert agent._population.episodes[0] == episodes + 1, "the episode that broke off is not gone on with"
+    assert agent._population.episodes.begun[0] == begun + 1, "the interrupted episode is not continued"
     agent.save(tmp_path / "run")
 
 
+def test_an_environment_that_failed_once_is_called_again(small):
+    class FailsOnce(Counting):
+        total = 0
+
+        def step(self, action):
+            self.total += 1
+            if self.total == 30:
+                raise ZeroDivisionError
+            return super().step(action)
+
+    agent = MRQ(FailsOnce(), hyperparameters=small)
+    with pytest.raises(MRQError, match="failed at step 29"):
+        agent.learn(100)
+    assert agent.learn(31).num_timesteps == 60
+
+
 @pytest.mark.parametrize("source", [None, 3, [Target()]])
-def test_what_is_no_environment(source):
+def test_other_sources_are_refused(source):
     with pytest.raises(MRQError, match="it takes a Gymnasium id"):
         MRQ(source)
 
@@ -188,7 +205,7 @@ def test_seeds_decide_everything(small):
     assert not same_parameters(trained(0), trained(1))
 
 
-def test_a_loss_that_is_no_number_is_told_again_and_never_saved(small, tmp_path):
+def test_a_nan_loss_is_reported_every_time_and_never_saved(small, tmp_path):
     agent = MRQ("Pendulum-v1", hyperparameters=replace(small, value_learning_rate=1e30))
     for _ in range(2):
         with pytest.raises(MRQError, match="loss became"):

@@ -1,3 +1,5 @@
+"""Checks how errors from elsewhere become part of a sentence."""
+
 import pytest
 
 from mrq.errors import one_line

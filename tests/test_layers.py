@@ -1,35 +1,45 @@
-"""Keeps the arrows of the design: data flows one way, and what stands earlier knows nothing of what stands later."""
+"""Keeps the arrows of the design: data flows one way, and what comes earlier knows nothing of what comes later."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 import mrq
+from mrq.algorithms.registry import ALGORITHMS
 
 SOURCE = Path(mrq.__file__).parent
-NEUTRAL = {"errors", "execution", "hyperparameters", "interface", "padding", "version"}
+NEUTRAL = {"errors", "execution", "interface", "padding", "processes", "version"}
 ALLOWED = {
     "errors": set(),
     "version": set(),
-    "interface": {"errors"},
     "execution": set(),
+    "interface": {"errors", "execution"},
     "padding": set(),
-    "hyperparameters": {"errors"},
+    "processes": set(),
     "randomness": set(),
-    "algorithm": NEUTRAL,
+    "terminal": set(),
     "replay": NEUTRAL,
     "environments": NEUTRAL,
-    "training": NEUTRAL | {"randomness", "algorithm", "replay", "environments", "terminal"},
-    "baselines": NEUTRAL | {"algorithm", "environments", "training"},
-    "benchmark": NEUTRAL | {"baselines", "environments", "replay", "training", "terminal"},
-    "report": NEUTRAL | {"benchmark", "environments", "training"},
-    "agent": NEUTRAL | {"randomness", "environments", "training"},
-    "cli": NEUTRAL | {"environments", "training", "benchmark", "report", "terminal"},
-    "terminal": set(),
+    "algorithms": NEUTRAL | {"randomness"},
+    "baselines": NEUTRAL | {"algorithms"},
+    "training": NEUTRAL | {"randomness", "algorithms", "replay", "environments", "terminal"},
+    "benchmark": NEUTRAL | {"algorithms", "environments", "replay", "training", "terminal"},
+    "report": NEUTRAL | {"algorithms", "benchmark", "environments", "training"},
+    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training"},
+    "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal"},
     "theory": {"interface"},
-    "__init__": {"agent", "environments", "errors", "hyperparameters", "version"},
+    "__init__": {"agent", "algorithms", "environments", "errors", "version"},
     "__main__": {"cli"},
 }
-LIBRARIES_OF_THE_ALGORITHM = {"torch", "numpy", "math", "collections", "functools", "typing", "mrq"}
+NATIVE = ("mrq", "drqv2")  # algorithms whose arithmetic is ours
+LIBRARIES_OF_ALGORITHMS = {
+    *("__future__", "torch", "numpy", "math", "collections", "concurrent", "contextlib", "dataclasses", "functools"),
+    *("importlib", "typing", "mrq"),
+}
+COMPILING = ("torch.compile(", "torch.compiler", "CUDAGraph", "cuda.graph", "cuda.Stream", "wait_stream")
 
 
 def station(module: str) -> str:
@@ -61,6 +71,50 @@ def test_no_arrow_points_back():
     assert not wrong
 
 
-def test_the_algorithm_needs_torch_and_numpy_alone():
-    for path in (SOURCE / "algorithm").glob("*.py"):
-        assert {module.split(".")[0] for module in imports(path)} <= LIBRARIES_OF_THE_ALGORITHM, path
+def test_algorithms_need_torch_and_numpy_alone():
+    for path in (SOURCE / "algorithms").rglob("*.py"):
+        assert {module.split(".")[0] for module in imports(path)} <= LIBRARIES_OF_ALGORITHMS, path
+
+
+def test_no_algorithm_knows_another():
+    for name in NATIVE:
+        for path in (SOURCE / "algorithms" / name).rglob("*.py"):
+            others = {f"mrq.algorithms.{other}" for other in NATIVE if other != name}
+            assert not any(module.startswith(tuple(others)) for module in imports(path)), path
+
+
+def test_only_the_registry_names_an_algorithms_package():
+    """Except for the package's face, which offers MR.Q's hyperparameters."""
+    packages = tuple({place.partition(":")[0] for place in ALGORITHMS.values()} | {"mrq.baselines"})
+    for path in SOURCE.rglob("*.py"):
+        relative = path.relative_to(SOURCE)
+        inside = relative.parts[0] == "baselines" or relative.parts[:2] in [("algorithms", name) for name in NATIVE]
+        if not inside and relative != Path("__init__.py"):
+            assert not any(module.startswith(packages) for module in imports(path)), path
+
+
+def test_only_execution_knows_how_work_is_compiled_and_captured():
+    for path in SOURCE.rglob("*.py"):
+        if path.name != "execution.py":
+            found = [word for word in COMPILING if word in path.read_text()]
+            assert not found, f"{path} has {found}"
+
+
+def test_methods_are_neither_set_nor_overwritten():
+    """Private names stay in their module, too."""
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
+                raise AssertionError(f"{path}:{node.lineno} uses setattr")
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mrq"):
+                private = [
+                    alias.name for alias in node.names if alias.name.startswith("_") and alias.name != "__version__"
+                ]
+                assert not private, f"{path} imports {private}"
+
+
+@pytest.mark.parametrize("module", ["mrq.report.report", "mrq.environments.workers", "mrq.training.run_folder"])
+def test_reading_runs_and_stepping_environments_do_without_pytorch(module):
+    code = f"import sys, {module}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,12 +22,12 @@ def test_training_equals_mrq_written_plainly(task, to_environment, small):
         return gym.make(task, max_episode_steps=30)
 
     agents = population(make, (seed,), h, steps)
-    learner = agents.learner
+    learner = agents.learner.agents
     initial = {network: {n: t[0].clone() for n, t in p.items()} for network, p in learner.networks.items()}
     plain = PlainMRQ(make(), to_environment, seed, initial, learner.spec, h)
     plain.train(steps)
     advance(agents, steps)
-    assert (agents.updates, agents.encoder_updates) == (80, 80)
+    assert (agents.learner.updates, agents.learner.encoder_updates) == (80, 80)
     for network, parameters in plain.networks.items():
         for name, tensor in parameters.items():
             assert not torch.equal(tensor, initial[network][name])

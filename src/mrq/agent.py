@@ -10,20 +10,25 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
+from mrq.algorithms.registry import DEFAULT, algorithm_named
+from mrq.environments.history import empty_history
+from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces, try_out
-from mrq.environments.stepping import Environments
 from mrq.errors import MRQError
-from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Agent, Array
+from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
+from mrq.training.building import build_population
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
-from mrq.training.environments import EVALUATED_AT_ONCE, guarded
+from mrq.training.environments import EVALUATED_AT_ONCE, environments_of
 from mrq.training.evaluation import choose_actions
+from mrq.training.listeners.learning_curve import LearningCurve
+from mrq.training.listeners.listener import Listener, Listeners
+from mrq.training.listeners.progress_bar import ProgressBar
 from mrq.training.loop import save
-from mrq.training.population import Population
-from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, identity, occupied
+from mrq.training.population import AgentState
+from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, fingerprint, occupied
 from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 
@@ -31,10 +36,11 @@ EnvironmentSource = str | Environment | Callable[[], Environment]
 
 
 class MRQ:
-    """An MR.Q agent.
+    """An agent of MR.Q, or of another algorithm by its name.
 
-    `env` is a Gymnasium id (or module:factory), an environment, or a function that makes one. Nothing needs tuning:
-    `hyperparameters` are the paper's, and `seed` decides everything that is random.
+    `env` is a Gymnasium id (or module:factory), an environment, or a function that makes one; `task` is what run
+    folders call it, by default its id. Nothing needs tuning: `hyperparameters` are the algorithm's own by default, and
+    `seed` decides everything that is random.
     """
 
     def __init__(
@@ -42,7 +48,9 @@ class MRQ:
         env: EnvironmentSource,
         *,
         seed: int = 0,
-        hyperparameters: Hyperparameters | None = None,
+        task: str | None = None,
+        algorithm: str = DEFAULT,
+        hyperparameters: Any = None,
         device: str = "auto",
         compile: Switch = Settings.compile,
         precision: Precision = Settings.precision,
@@ -51,9 +59,10 @@ class MRQ:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         self._source = env
         self._environment = environment = _make(env)
-        self.task = _name(env, environment)
-        environments = guarded([environment], Agent(self.task, self.seed))
-        self._border = environments.environments[0].border
+        self.task = _name(env, environment) if task is None else task
+        identity = Identity(self.task, self.seed)
+        environments = environments_of(identity, [environment])
+        self._translator = environments.environments[0].translator
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
             steps=1,
@@ -61,11 +70,11 @@ class MRQ:
             compile=compile,
             precision=precision,
             overlap=overlap,
-            hyperparameters=hyperparameters or Hyperparameters(),
+            hyperparameters=hyperparameters or algorithm_named(algorithm).hyperparameters(),
         ).completed([self.task])
         on = chosen_device(device)
-        self._population = Population(
-            [Agent(self.task, self.seed)],
+        self._population = build_population(
+            [identity],
             environments,
             self._settings.hyperparameters,
             on,
@@ -103,18 +112,21 @@ class MRQ:
         settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
-        if not self._population.learner.compiled and worth_compiling(settings, self._population.device):
-            compile_if_possible(self._population, print, required=settings.compile == "on")
+        population = self._population
+        if not population.compiled and worth_compiling(settings, population.device):
+            compile_if_possible(population.works, population.device, print, required=settings.compile == "on")
+        listeners: list[Listener] = [ProgressBar()] if progress_bar or evaluate_every > 0 else []
+        if callback is not None:
+            listeners.append(_AfterEveryStep(lambda: callback(self)))
         interrupted = train_runs(
-            self._population,
+            population,
             evaluation_environments,
             [] if run_folder is None else [self._recording_at(Path(run_folder).absolute(), settings)],
             settings,
-            shown=progress_bar or evaluate_every > 0,
-            on_step=None if callback is None else lambda: callback(self),
+            Listeners(listeners),
         )
         if interrupted.number == signal.SIGTERM:
-            signal.raise_signal(signal.SIGTERM)  # all is saved; the rest is the program's own affair
+            signal.raise_signal(signal.SIGTERM)  # everything is saved; the program decides what follows
         return self
 
     def predict(
@@ -129,17 +141,19 @@ class MRQ:
         The state is the history of frames that image observations need, and None for vectors. Continuous actions
         have no noise either way; discrete ones are drawn from the policy unless `deterministic`.
         """
-        border = self._border
-        frames, batched = border.frames(observation)
-        histories = np.repeat(frames[:, None], border.spec.history, 1)  # (count, history, *frame_shape)
+        translator, learner = self._translator, self._population.learner
+        frames, batched = translator.frames(observation)
+        count = len(frames)
+        history, first = empty_history(count, translator.spec), np.ones(count, bool)
         if state is not None:
-            goes_on = ~np.asarray(np.zeros(len(frames)) if episode_start is None else episode_start, bool)
-            histories[goes_on, :-1] = state[goes_on, 1:]
-        chosen = choose_actions(
-            self._population.learner, histories[None], [self._prediction] * len(frames), deterministic
-        )[0]
-        actions = [border.action(action) for action in chosen]
-        return np.stack(actions) if batched else actions[0], histories if border.spec.history > 1 else None
+            history.frames[:] = state
+            first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
+        history.append(frames)
+        history.begin(first, frames)
+        generators = None if deterministic else [self._prediction] * count
+        chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
+        actions = [translator.action(action) for action in chosen]
+        return np.stack(actions) if batched else actions[0], history.frames if translator.spec.history > 1 else None
 
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.
@@ -150,7 +164,7 @@ class MRQ:
         run = self._open(path) if occupied(path) else self._create(path, self._settings)
         try:
             run.extend(max(run.settings.total_steps, self.num_timesteps))
-            save(self._population, [run], [0])
+            save(self._population, [run], LearningCurve([run]), [0])
         finally:
             run.close()
 
@@ -158,15 +172,16 @@ class MRQ:
     def load(cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto") -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id."""
         run = RunFolder(Path(path).absolute())
-        run.refuse_baseline()
+        run.refuse_unknown_algorithm()
         _ = run.checkpoint  # there must be one
         try:
             source = make_environment(run.task) if env is None else env
         except MRQError as error:
-            raise MRQError(f"pass the agent's environment as env=…, for it cannot be made again: {error}") from None
+            raise MRQError(f"pass the agent's environment as env=…, because it cannot be made again: {error}") from None
         agent = cls(
             source,
             seed=run.seed,
+            task=run.task,
             hyperparameters=run.settings.hyperparameters,
             device=device,
             compile=run.settings.compile,
@@ -175,21 +190,14 @@ class MRQ:
         )
         run.check_spaces(describe_spaces(agent._environment))
         agent._folder = run.path
-        agent._is_called(run.task)
         if env is None:
             agent._source = run.task
-        load(agent._population, 0, run, run.saved_state(), print)
+        state = run.saved_state()
+        load(agent._population, 0, run, None if state is None else AgentState(*state), print)
         return agent
 
-    def _is_called(self, task: str) -> None:
-        """As the run is whose agent this was, whatever its environment is called now."""
-        self.task = task
-        self._settings = replace(self._settings, evaluate_every=None).completed([task])
-        me = Agent(task, self.seed)
-        self._population.agents, self._population.environments.names = [me], [me.name]
-
     def _recording_at(self, path: Path, settings: Settings) -> RunFolder:
-        """The folder that `learn` records to: a new one, or this agent's own."""
+        """Returns the folder that `learn` records to: a new one, or this agent's own."""
         if path != self._folder:
             run = self._create(path, settings)
             self._folder = path
@@ -201,23 +209,24 @@ class MRQ:
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
         steps = max(settings.total_steps, self.num_timesteps)
-        learner, spaces = self._population.learner, describe_spaces(self._environment)
+        population, spaces = self._population, describe_spaces(self._environment)
+        identity, parameters = Identity(self.task, self.seed), population.learner.parameters_of(0)
         settings = replace(settings, steps=steps)
-        return create_run_folder(
-            path, self.task, self.seed, settings, learner.compiled, spaces, learner.parameters_of(0)
-        )
+        return create_run_folder(path, identity, settings, population.compiled, spaces, parameters)
 
     def _open(self, path: Path) -> RunFolder:
         if not (path / DOCUMENT).exists():
             raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
-        if run.identity != identity(self.task, self.seed, self._settings.hyperparameters):
-            raise MRQError(f"{path} holds a run of another task, seed or hyperparameters; choose another path.")
+        if run.fingerprint != fingerprint(Identity(self.task, self.seed), self._settings):
+            raise MRQError(
+                f"{path} holds a run of another algorithm, task, seed or hyperparameters; choose another path."
+            )
         run.lock()
         return run
 
-    def _evaluation_environments(self) -> Environments:
-        """Environments of their own for evaluation, made as the agent's was."""
+    def _evaluation_environments(self) -> LocalEnvironments:
+        """Makes environments for evaluation as the agent's own was made."""
         count = min(self._settings.evaluation_episodes, EVALUATED_AT_ONCE)
         if isinstance(self._source, gym.Env):
             if self._source.spec is None:
@@ -231,9 +240,19 @@ class MRQ:
             raise MRQError(
                 "evaluations need environments of their own: the function must make a new one at every call."
             )
-        environments = guarded(made, Agent(self.task, self.seed))
+        environments = environments_of(Identity(self.task, self.seed), made)
         try_out(environments.environments[0], self.task)
         return environments
+
+
+class _AfterEveryStep(Listener):
+    """Calls a function after every step, which stops the training by returning False."""
+
+    def __init__(self, function: Callable[[], bool | None]) -> None:
+        self._function = function
+
+    def step(self, steps: int, steps_per_second: float) -> bool | None:
+        return self._function()
 
 
 def _make(source: EnvironmentSource) -> Environment:
@@ -246,7 +265,7 @@ def _make(source: EnvironmentSource) -> Environment:
         )
     environment = make_environment(source) if isinstance(source, str) else source()
     if not isinstance(environment, gym.Env):
-        raise MRQError(f"the function gave {type(environment).__name__} where a gymnasium.Env was expected.")
+        raise MRQError(f"the function returned {type(environment).__name__}; it must return a gymnasium.Env.")
     return environment
 
 

@@ -8,42 +8,44 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 
+from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.terminal import refuse, say, show, started_in
 from mrq.training.settings import Settings
 
-if TYPE_CHECKING:
-    from mrq.training.run_folder import RunFolder
-    from mrq.training.runs import Outcome
+Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train MR.Q on one or more tasks, with the paper's hyperparameters unless told otherwise."""
+    """Train agents on one or more tasks, with MR.Q and the paper's hyperparameters unless told otherwise."""
 
     tasks: tyro.conf.Positional[tuple[str, ...]]
     """Gymnasium ids, dmc/…, dmc-visual/… or atari/… tasks, or module:factory for your own; several train together."""
     seed: int | None = None
     """Seed of the agent; 0 if none is given."""
     seeds: tuple[int, ...] = ()
-    """Several seeds: one agent each and task, trained in one process."""
+    """Several seeds: one agent per seed and task, trained in one process."""
+    algorithm: Name = DEFAULT
     runs: Path = Path("runs")
     """Where run folders are made: RUNS/TASK/seed-N."""
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
-        from mrq.training.runs import agents_of, start
+        from mrq.training.listeners.progress_bar import ProgressBar
+        from mrq.training.runs import identities_of, start
+        from mrq.training.summary import conclude
 
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
-        agents = agents_of(self.tasks, self.seeds or (self.seed or 0,))
-        conclude(start(agents, self.settings, self.runs, say))
+        identities = identities_of(self.tasks, self.seeds or (self.seed or 0,))
+        conclude(start(identities, self.settings, self.runs, ProgressBar()))
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Evaluate:
     episodes: int = 10
     """Episodes to play."""
     deterministic: bool = False
-    """Take the likeliest of discrete actions, rather than sampling as the paper's evaluations do."""
+    """Take the most likely discrete action, rather than sampling as the paper's evaluations do."""
     video: Path | None = None
     """Also film the first episodes, up to 1,000 frames, as .mp4 or .gif."""
     device: str = "auto"
@@ -63,16 +65,17 @@ class Evaluate:
 
     def run(self) -> None:
         from mrq.training.playing import play
+        from mrq.training.summary import summarise
 
         folder, video = self.run_folder.absolute(), None if self.video is None else self.video.absolute()
         evaluation = play(folder, self.episodes, self.deterministic, video, self.device)
-        say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps an episode (episodes: {self.episodes})")
+        say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
         summarise([folder], video)
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on with runs where they stopped."""
+    """Resume runs where they stopped."""
 
     run_folders: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders; those that stand at the same step train together."""
@@ -80,9 +83,11 @@ class Resume:
     """Train up to this step instead of the one first asked for."""
 
     def run(self) -> None:
+        from mrq.training.listeners.progress_bar import ProgressBar
         from mrq.training.runs import resume
+        from mrq.training.summary import conclude
 
-        conclude(resume(self.run_folders, self.steps, say))
+        conclude(resume(self.run_folders, self.steps, ProgressBar()))
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ class Speed:
     """Sizes of the populations to measure."""
     together: bool = False
     """Measure all tasks in one population, rather than one after the other."""
+    algorithm: Name = DEFAULT
     markdown: Path | None = None
     """Also write the table to this file."""
     settings: Settings = field(default_factory=Settings)
@@ -113,7 +119,7 @@ class Speed:
                 for agents in self.agents:
                     say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
                     speeds.append(measure_speed(fleet, range(agents), self.settings, say))
-        finally:  # what was measured before something went wrong is shown too
+        finally:  # also shows what was measured before something failed
             if speeds:
                 show(table(speeds))
                 if self.markdown is not None:
@@ -125,28 +131,28 @@ class Tasks:
     """List the paper's 118 tasks: their sizes, how long they train, and whether this machine can run them."""
 
     suites: tyro.conf.Positional[tuple[Suite, ...]] = ()
-    """Those of these suites alone."""
+    """Only the tasks of these suites."""
 
     def run(self) -> None:
         from mrq.environments.tasks import PROTOCOLS, paper_tasks
         from mrq.training.doctor import obstacles
 
-        in_the_way = dict(obstacles(self.suites or tuple(PROTOCOLS)))
+        missing = dict(obstacles(self.suites or tuple(PROTOCOLS)))
         rows = [["task", "observation", "actions", "steps", "evaluated every", "runs here"]]
         for task in paper_tasks():
-            if task.suite in in_the_way:
+            if task.suite in missing:
                 actions = f"{task.actions} {'discrete' if task.discrete else 'continuous'}"
                 steps, evaluate_every, _ = task.protocol
-                runs = "yes" if in_the_way[task.suite] is None else "no"
+                runs = "yes" if missing[task.suite] is None else "no"
                 rows.append([task.name, task.observation, actions, f"{steps:,}", f"{evaluate_every:,}", runs])
         show(rows)
-        for obstacle in filter(None, in_the_way.values()):
+        for obstacle in filter(None, missing.values()):
             say(obstacle)
 
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say what works on this machine, what is missing, and what mends it."""
+    """Say what works on this machine, what is missing, and how to fix it."""
 
     def run(self) -> None:
         from mrq.training.doctor import findings
@@ -157,21 +163,21 @@ class Doctor:
 
 @dataclass(frozen=True)
 class Bench:
-    """Run the paper's experiments: what is finished is skipped, what is not is gone on with."""
+    """Run the paper's experiments. Finished runs are skipped; unfinished runs are resumed."""
 
     suite: tyro.conf.Positional[Suite | Literal["all"]]
     """A suite, or all four."""
     tasks: tuple[str, ...] = ()
-    """Some of its tasks alone, such as cheetah-run."""
-    algorithm: tuple[str, ...] = ("mrq",)
-    """mrq, or baselines under the same protocol: ppo, td3, sac, dqn (Stable-Baselines3's, with its defaults)."""
+    """Only some of its tasks, such as cheetah-run."""
+    algorithm: tuple[str, ...] = (DEFAULT,)
+    """One or more algorithms, as for `mrq train`; hyperparameters are those of the first one."""
     seeds: int | None = None
     """How many seeds, from 0 on; by default 10, and 5 for variants, as in the paper."""
     variants: tuple[str, ...] = ()
-    """Variants of the design study by name, or all; MR.Q itself, to compare them with, runs too."""
+    """Variants of the design study by name, or all; the unchanged algorithm runs too, for comparison."""
     runs: str = "runs"
-    """Where run folders are made: RUNS/TASK/seed-N, and RUNS/VARIANT/TASK/seed-N, or a baseline's name for VARIANT.
-    With --engine ray also an address, such as s3://bucket/runs."""
+    """Where run folders are made: RUNS/TASK/seed-N for MR.Q, RUNS/NAME/TASK/seed-N for variants and other algorithms.
+    With --engine ray this may also be an address, such as s3://bucket/runs."""
     dry_run: bool = False
     """Only say what there is to do, and what it would cost."""
     engine: Literal["local", "ray"] = "local"
@@ -180,42 +186,40 @@ class Bench:
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
-        from mrq.benchmark.bench import bench
+        from mrq.benchmark.bench import Request, bench
 
         if self.engine == "local" and self.cluster != Cluster():
             raise MRQError("--address, --gpus-per-fleet and --cpus-per-fleet are for --engine ray.")
-
-        bench(
-            self.suite,
-            self.tasks,
-            self.algorithm,
-            self.seeds,
-            self.variants,
-            self.runs,
-            self.settings,
-            self.cluster if self.engine == "ray" else None,
-            self.dry_run,
-            say,
-            show,
+        request = Request(
+            suite=self.suite,
+            settings=self.settings,
+            tasks=self.tasks,
+            algorithms=self.algorithm,
+            variants=self.variants,
+            seeds=self.seeds,
+            runs=self.runs,
+            cluster=self.cluster if self.engine == "ray" else None,
+            dry_run=self.dry_run,
         )
+        bench(request, say, show)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Lay runs beside the paper's results: tables with intervals, learning curves, the design study."""
+    """Compare runs with the paper's results: tables with intervals, learning curves, the design study."""
 
     folders: tyro.conf.Positional[tuple[str, ...]] = ("runs",)
     """Where the runs are: folders, or addresses such as s3://bucket/runs."""
     external: tuple[Path, ...] = ()
-    """Other programs' results, as CSV with the columns task, seed, step and return; a file a column."""
+    """Other programs' results, as CSV with the columns task, seed, step and return; one file per column."""
     html: Path | None = None
-    """Write the report here as a page that needs nothing else: with figures, and values under the pointer."""
+    """Write the report here as one self-contained page: with figures, and values shown under the pointer."""
     markdown: Path | None = None
-    """Write the report here as Markdown; it is printed if nothing is to be written."""
+    """Write the report here as Markdown; without any output option it is printed."""
     csv: Path | None = None
     """Write the tables' numbers here."""
     figures: Path | None = None
-    """Write every figure into this folder, as SVG."""
+    """Write every figure to this folder, as SVG."""
 
     def run(self) -> None:
         from mrq.benchmark.storage import at_hand, named_as_at
@@ -258,7 +262,7 @@ class Report:
 
 
 def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = None) -> None:
-    """Before anything is measured or computed for them."""
+    """Refuses files that cannot be written, before anything is measured or computed for them."""
     for path in filter(None, paths):
         if not path.parent.is_dir():
             raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
@@ -266,75 +270,56 @@ def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = 
             raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
 
 
-def conclude(outcome: "Outcome") -> None:
-    """What came of a training; ends with an error if an agent broke off."""
-    from mrq.training.runs import resume_command
-
-    if len(outcome.runs) <= 4:
-        summarise([run.path for run in outcome.runs])
-    else:
-        for run in outcome.runs:
-            say(f"{run.path}  {last_evaluation(run) or ''}")
-    unfinished = [run for run in outcome.runs if run.unfinished]
-    if outcome.interrupted and unfinished:
-        say(f"interrupted; go on with: {resume_command(unfinished)}")
-    if outcome.failed:
-        number, all_of_them = len(outcome.failed), len(outcome.runs)
-        go_on = "" if outcome.interrupted else f"; go on from there with: {resume_command(outcome.failed)}"
-        raise MRQError(
-            f"{number} of {all_of_them} agents broke off, for the reasons given above. What they had learned at their "
-            f"last checkpoint is kept{go_on or '.'}"
-        )
+def asked_algorithm(arguments: Sequence[str]) -> str:
+    """Finds the algorithm on the command line, before its hyperparameters become options."""
+    for place, argument in enumerate(arguments[:-1]):
+        if argument == "--algorithm":
+            return arguments[place + 1]
+    prefix = "--algorithm="
+    return next((argument.removeprefix(prefix) for argument in arguments if argument.startswith(prefix)), DEFAULT)
 
 
-def summarise(folders: list[Path], video: Path | None = None) -> None:
-    """What there is to look at, and how to go on."""
-    from mrq.training.run_folder import RunFolder
-    from mrq.training.runs import resume_command
+def parse(arguments: Sequence[str]) -> "Command":
+    """Turns the command line into a command, with the options of the algorithm that it names."""
+    algorithm = algorithm_named(asked_algorithm(arguments))
+    settings = Settings(hyperparameters=algorithm.hyperparameters())
+    commands = (
+        Annotated[Train, tyro.conf.subcommand("train", default=Train((), algorithm=algorithm.name, settings=settings))]
+        | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+        | Annotated[Resume, tyro.conf.subcommand("resume")]
+        | Annotated[Speed, tyro.conf.subcommand("speed", default=Speed(algorithm=algorithm.name, settings=settings))]
+        | Annotated[Tasks, tyro.conf.subcommand("tasks")]
+        | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+        | Annotated[Bench, tyro.conf.subcommand("bench", default=Bench(tyro.MISSING, settings=settings))]
+        | Annotated[Report, tyro.conf.subcommand("report")]
+    )
+    command: Command = tyro.cli(
+        commands,
+        args=list(arguments),
+        prog="mrq",
+        config=(tyro.conf.OmitArgPrefixes,),
+        description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
+    )
+    return command
 
-    for folder in folders:
-        run = RunFolder(folder)
-        say(f"run folder      {folder}")
-        if evaluation := last_evaluation(run):
-            say(f"evaluation      {evaluation}")
-        if (folder / "learning_curve.png").exists():
-            say(f"learning curve  {folder / 'learning_curve.png'}")
-        if video is not None:
-            say(f"video           {video}")
-        more = "" if run.unfinished else f" --steps {2 * run.settings.total_steps}"
-        say(f"go on           {resume_command([run])}{more}")
 
-
-def last_evaluation(run: "RunFolder") -> str | None:
-    rows = run.evaluations()
-    return f"return {float(rows[-1]['return_mean']):,.1f} at step {int(rows[-1]['step']):,}" if rows else None
+Command = Train | Evaluate | Resume | Speed | Tasks | Doctor | Bench | Report
 
 
 def main() -> None:
+    """Runs the command that was given."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may not know every sign we use
-    started_in()  # before anything leaves it
+            stream.reconfigure(errors="replace")  # a terminal may not know every character we use
+    started_in()  # remembered before anything changes the working directory
     command = None
     try:
-        command = tyro.cli(
-            Annotated[Train, tyro.conf.subcommand("train")]
-            | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
-            | Annotated[Resume, tyro.conf.subcommand("resume")]
-            | Annotated[Speed, tyro.conf.subcommand("speed")]
-            | Annotated[Tasks, tyro.conf.subcommand("tasks")]
-            | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-            | Annotated[Bench, tyro.conf.subcommand("bench")]
-            | Annotated[Report, tyro.conf.subcommand("report")],
-            prog="mrq",
-            config=(tyro.conf.OmitArgPrefixes,),
-            description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
-        )
+        command = parse(sys.argv[1:])
         command.run()
     except MRQError as error:
         refuse(str(error))
     except BrokenPipeError:
-        sys.exit(1)  # whoever read what we print has gone
+        sys.exit(1)  # nobody reads what we print any more
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         then = ", then use `mrq resume`" if isinstance(command, Train | Resume | Bench) else ""

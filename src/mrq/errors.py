@@ -1,8 +1,8 @@
-"""What a user is told when something cannot go on."""
+"""Errors that are shown to users."""
 
 import csv
 
-# What reading a file may raise that is not as it was written.
+# What reading a damaged file may raise.
 DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError),
     csv.Error,
@@ -14,10 +14,10 @@ class MRQError(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """What another's error says, to be part of a sentence."""
+    """Returns the message of an error from elsewhere in a form that fits into a sentence."""
     try:
         text = str(error)
-    except Exception:  # it cannot even say what is wrong
+    except Exception:  # the error's own __str__ may fail
         text = ""
-    printable = "".join(c if c.isprintable() else " " for c in text)  # what is not may command a terminal
+    printable = "".join(c if c.isprintable() else " " for c in text)  # control characters could change the terminal
     return " ".join(f"{type(error).__name__}: {printable}".split()).rstrip(".:")

@@ -1,10 +1,10 @@
-"""The small types through which environments, replay and algorithm meet; none of the three imports another."""
+"""The small types through which environments, replay and algorithms meet. None of the three imports another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 from mrq.errors import MRQError
 
 if TYPE_CHECKING:
-    from torch import Tensor  # the processes that step environments do without PyTorch
+    # The processes that step environments do without PyTorch.
+    from torch import Tensor
+
+    from mrq.execution import Function
 
 Array = NDArray[Any]
+SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
+LONGEST_HORIZON = 50
 
 
-class Agent(NamedTuple):
-    """Who trains: the task as a user names it, and the seed that all of its randomness comes from."""
+class Identity(NamedTuple):
+    """Says which agent it is: the task as a user names it, and the seed from which all its randomness comes."""
 
     task: str
     seed: int
@@ -30,7 +35,7 @@ class Agent(NamedTuple):
 
 @dataclass(frozen=True)
 class Spec:
-    """What a task looks like to the networks."""
+    """Describes what a task looks like to the networks."""
 
     frame_shape: tuple[int, ...]  # of one observation: (size,) or (channels, 84, 84)
     history: int  # observations stacked into a state; 1 for vectors
@@ -51,7 +56,10 @@ class Spec:
 
 
 def common_spec(specs: Sequence[Spec], names: Sequence[str] = ()) -> Spec:
-    """The smallest Spec that holds them all; refuses those that differ in more than size. `names` are for messages."""
+    """Returns the smallest Spec that holds them all; refuses specs that differ in more than size.
+
+    `names` are for messages.
+    """
     names = names or [f"agent {agent}" for agent in range(len(specs))]
     for spec, name in zip(specs, names, strict=True):
         for kind in (_observation_kind, _action_kind):
@@ -75,20 +83,49 @@ def _action_kind(spec: Spec) -> str:
 
 
 class Transitions(NamedTuple):
-    """One environment step of every agent, from the environments to the replay."""
+    """One environment step of every agent, on its way from the environments to the replay."""
 
-    actions: Array  # (agents, action_size), in the network's terms
+    actions: Array  # (agents, action_size), as the networks have them
     rewards: Array  # (agents,)
     terminated: Array  # (agents,)
     truncated: Array  # (agents,)
     next_frames: Array  # (agents, *frame_shape)
 
 
+@dataclass(frozen=True)
+class ReplaySettings:
+    """What an algorithm asks of its replay."""
+
+    capacity: int  # observations it holds at most
+    horizon: int  # transitions that must follow a state before it may be sampled
+    priority_exponent: float = 0.0  # 0: every state is as likely as any other
+    minimum_priority: float = 1.0  # the smallest TD error, before the exponent
+
+    def __post_init__(self) -> None:
+        if self.capacity < SMALLEST_CAPACITY:
+            raise MRQError(f"replay_capacity is {self.capacity}; it must be at least {SMALLEST_CAPACITY}.")
+        if self.horizon > LONGEST_HORIZON:
+            raise MRQError(f"a horizon of {self.horizon} steps is too long; the most is {LONGEST_HORIZON}.")
+
+
 class Windows(NamedTuple):
-    """Sampled stretches of episodes, from the replay to the algorithm."""
+    """Sampled stretches of episodes, on their way from the replay to an algorithm."""
 
     slots: Tensor  # (agents, count), where each window begins in the replay
     states: Tensor  # (agents, count, chosen states, *state_shape)
     actions: Tensor  # (agents, count, horizon, action_size)
     rewards: Tensor  # (agents, count, horizon)
     alive: Tensor  # (agents, count, horizon + 1), 1 while the episode had not terminated before that step
+
+
+class Sampler(Protocol):
+    """What an algorithm sees of the replay."""
+
+    sample: Function  # windows for uniforms (agents, count), with their states at a sequence of ascending offsets
+    terminated_before: Tensor  # (agents,), whether any episode of an agent has terminated so far
+
+    def update_priorities(self, slots: Tensor, td_errors: Tensor) -> None:
+        """Gives sampled slots (agents, count) priorities by their TD errors (agents, count)."""
+
+    def mean_absolute_reward(self) -> Tensor:
+        """Returns each agent's mean absolute reward (agents,)."""

@@ -1,7 +1,7 @@
-"""Every random number of an agent comes from its seed, a named stream and an index: nothing to store, nothing shared.
+"""Random numbers. Each of an agent's generators is a function of the agent's seed, a named stream and an index.
 
-A generator is made where it is needed and forgotten, so a checkpoint's random state is its counters, and an agent
-draws the same numbers alone, among others, or after being resumed.
+Generators are made where they are needed and never stored: the counters of a checkpoint determine all random numbers
+that follow. An agent draws the same numbers alone, in a population, and after it is resumed.
 """
 
 from enum import IntEnum
@@ -10,6 +10,8 @@ import numpy as np
 
 
 class Stream(IntEnum):
+    """What random numbers are used for. The numbers must not change, because old seeds would give other results."""
+
     PARAMETERS = 0
     ENVIRONMENT = 1  # index: episode
     EVALUATION = 2  # index: step, episode
@@ -20,9 +22,13 @@ class Stream(IntEnum):
 
 
 def generator(seed: int, stream: Stream, *index: int) -> np.random.Generator:
+    """Returns the generator of a seed, a stream and an index."""
     return np.random.default_rng([seed, int(stream), *(index or (0,))])
 
 
 def environment_seed(seed: int, episode: int) -> int:
-    """Deviation: episodes are seeded one by one, so that one can be played again without those before it."""
+    """Returns the seed of an episode's reset.
+
+    Deviation: every episode has a seed of its own, so that it can be replayed without those before it.
+    """
     return int(generator(seed, Stream.ENVIRONMENT, episode).integers(2**31))

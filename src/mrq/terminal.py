@@ -1,4 +1,4 @@
-"""How the commands speak to the one who gave them."""
+"""What the commands print, and where it goes."""
 
 import os
 import re
@@ -13,48 +13,51 @@ from rich.console import Console
 
 
 def show(rows: Sequence[Sequence[str]]) -> None:
-    """In columns."""
+    """Prints a table in aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def say(line: str) -> None:
+    """Prints a line, until nobody reads the output any more."""
     try:
-        print(shortly(line), flush=True)
+        print(with_short_paths(line), flush=True)
     except BrokenPipeError:
-        fall_silent()
+        discard_output()
 
 
-class Lines(Console):
-    """Lines, or a live view, for a person to read; as long as somebody does."""
+class Terminal(Console):
+    """A console for lines and live views that continues silently when nobody reads it any more."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet, highlight=False, soft_wrap=True)
+    def __init__(self) -> None:
+        super().__init__(highlight=False, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        fall_silent()
+        discard_output()
 
 
-def fall_silent() -> None:
-    """Whoever read what we print has gone. A training goes on."""
+def discard_output() -> None:
+    """Discards all further output. The program that read it has ended, but training must continue."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def refuse(sentence: str, status: int = 1) -> NoReturn:
-    print(f"mrq: {shortly(sentence)}", file=sys.stderr)
+    """Prints why a command failed, and ends it."""
+    print(f"mrq: {with_short_paths(sentence)}", file=sys.stderr)
     sys.exit(status)
 
 
-def shortly(line: str) -> str:
-    """Paths in it, but not addresses, as seen from the folder that the command was given in."""
+def with_short_paths(line: str) -> str:
+    """Returns a line with its paths, but not its addresses, relative to the folder where the command started."""
     return line if started_in() is None else re.sub(rf"(?<!/){re.escape(str(started_in()))}/", "", line)
 
 
 @cache
 def started_in() -> Path | None:
-    with suppress(OSError):  # it may be gone
+    """Returns the working directory at the first call, or None if it no longer exists."""
+    with suppress(OSError):
         return Path.cwd()
     return None

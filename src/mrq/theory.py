@@ -1,10 +1,11 @@
-"""The paper's three theorems (section 4.1), on finite Markov decision processes where everything can be computed.
+"""The paper's three theorems (section 4.1) on finite Markov decision processes, where everything can be computed.
 
-1. Linear values learned by temporal differences, and those of a linear model of rewards and dynamics, are the same.
-2. Their error is bounded by how well that model predicts rewards and the next features.
-3. Features that tell apart what rewards and dynamics tell apart (a homomorphism) carry every value, the best too.
+1. Linear temporal-difference learning and a linear model of rewards and dynamics have the same values.
+2. The error of these values is bounded by the model's errors in rewards and next features.
+3. If states with equal features have equal rewards and dynamics (a homomorphism), then the features determine the
+   values of every policy and the optimal values.
 
-A pair is a state and an action; arrays over pairs have one axis, state after state.
+A pair is a state and an action. Arrays over pairs have one axis, state after state.
 """
 
 from typing import NamedTuple
@@ -23,46 +24,47 @@ class Process(NamedTuple):
 
 
 class LinearModel(NamedTuple):
-    """What predicts the reward, and the next pair's features, from a pair's features: w_r and W_p."""
+    """A linear model that predicts the reward and the next pair's features from a pair's features: w_r and W_p."""
 
     reward: Array  # (features,)
     dynamics: Array  # (features, features)
 
 
 def random_process(rng: np.random.Generator, states: int, actions: int, discount: float) -> Process:
-    transitions = rng.dirichlet(np.full(states, 0.3), (states, actions))  # from most pairs, few states are likely
+    """Returns a process with random transitions and rewards."""
+    transitions = rng.dirichlet(np.full(states, 0.3), (states, actions))  # few likely next states for most pairs
     return Process(transitions, rng.normal(size=(states, actions)), discount)
 
 
 def random_policy(rng: np.random.Generator, states: int, actions: int) -> Array:
-    """(states, actions), probabilities"""
+    """Returns the probabilities of a random policy (states, actions)."""
     return rng.dirichlet(np.ones(actions), states)
 
 
-def from_pair_to_pair(process: Process, policy: Array) -> Array:
-    """(pairs, pairs), the probabilities that one pair follows another."""
+def pair_transitions(process: Process, policy: Array) -> Array:
+    """Returns the probabilities (pairs, pairs) that one pair follows another."""
     pairs = process.rewards.size
     return np.asarray(np.einsum("sat,tb->satb", process.transitions, policy)).reshape(pairs, pairs)
 
 
-def visits(process: Process, policy: Array) -> Array:
-    """(pairs,), how often each pair is met in the long run."""
-    matrix = from_pair_to_pair(process, policy)
+def visit_frequencies(process: Process, policy: Array) -> Array:
+    """Returns how often each pair is visited in the long run (pairs,)."""
+    matrix = pair_transitions(process, policy)
     pairs = len(matrix)
-    # Stationary, and summing to one.
+    # The frequencies are stationary and sum to one.
     equations = np.vstack([matrix.T - np.eye(pairs), np.ones(pairs)])
     return np.asarray(np.linalg.lstsq(equations, np.append(np.zeros(pairs), 1.0), rcond=None)[0])
 
 
 def values(process: Process, policy: Array) -> Array:
-    """Q of a policy (states, actions), exactly."""
-    ahead = process.discount * from_pair_to_pair(process, policy)
+    """Returns the exact values Q of a policy (states, actions)."""
+    ahead = process.discount * pair_transitions(process, policy)
     solved = np.linalg.solve(np.eye(len(ahead)) - ahead, process.rewards.ravel())
     return solved.reshape(process.rewards.shape)
 
 
-def best_values(process: Process, tolerance: float = 1e-12) -> Array:
-    """Q of the best policy (states, actions), by iteration."""
+def optimal_values(process: Process, tolerance: float = 1e-12) -> Array:
+    """Returns the optimal values Q (states, actions) by value iteration."""
     q = np.zeros_like(process.rewards)
     while True:
         improved = process.rewards + process.discount * process.transitions @ q.max(-1)
@@ -71,27 +73,27 @@ def best_values(process: Process, tolerance: float = 1e-12) -> Array:
         q = improved
 
 
-# Theorems 1 and 2. Features are (pairs, features); `weights` (pairs,) say how much each pair counts.
+# Theorems 1 and 2. Features are (pairs, features); `weights` (pairs,) are those of the pairs in the squared error.
 
 
 def td_step(process: Process, policy: Array, features: Array, weights: Array, w: Array, rate: float) -> Array:
-    """One semi-gradient step of temporal-difference learning."""
-    following = from_pair_to_pair(process, policy) @ features
+    """Returns w after one semi-gradient step of temporal-difference learning."""
+    following = pair_transitions(process, policy) @ features
     errors = process.rewards.ravel() + process.discount * following @ w - features @ w
     return np.asarray(w + rate * features.T @ (weights * errors))
 
 
-def td_solution(process: Process, policy: Array, features: Array, weights: Array) -> Array:
-    """Where temporal-difference learning comes to rest."""
-    following = from_pair_to_pair(process, policy) @ features
+def td_fixed_point(process: Process, policy: Array, features: Array, weights: Array) -> Array:
+    """Returns the fixed point of temporal-difference learning."""
+    following = pair_transitions(process, policy) @ features
     weighted = features.T * weights
     a = weighted @ (features - process.discount * following)
     return np.asarray(np.linalg.solve(a, weighted @ process.rewards.ravel()))
 
 
 def fitted_model(process: Process, policy: Array, features: Array, weights: Array) -> LinearModel:
-    """By least squares."""
-    following = from_pair_to_pair(process, policy) @ features
+    """Returns the least-squares linear model of the rewards and the next features."""
+    following = pair_transitions(process, policy) @ features
     weighted = features.T * weights
     aims = np.column_stack([process.rewards.ravel(), following])
     solved = np.linalg.solve(weighted @ features, weighted @ aims)
@@ -99,7 +101,7 @@ def fitted_model(process: Process, policy: Array, features: Array, weights: Arra
 
 
 def unrolled(model: LinearModel, discount: float, steps: int) -> Array:
-    """The weights of the values that the model predicts `steps` steps ahead."""
+    """Returns the weights of the values that the model predicts over `steps` steps."""
     w = np.zeros_like(model.reward)
     for _ in range(steps):
         w = model.reward + discount * model.dynamics @ w
@@ -107,13 +109,13 @@ def unrolled(model: LinearModel, discount: float, steps: int) -> Array:
 
 
 def model_solution(model: LinearModel, discount: float) -> Array:
-    """The same without an end."""
+    """Returns the weights of the values that the model predicts over an infinite horizon."""
     return np.asarray(np.linalg.solve(np.eye(len(model.reward)) - discount * model.dynamics, model.reward))
 
 
 def error_bound(process: Process, policy: Array, features: Array, model: LinearModel) -> float:
-    """Theorem 2: no value that `model_solution` gives is further than this from the policy's own."""
-    following = from_pair_to_pair(process, policy) @ features
+    """Returns theorem 2's bound on the largest error of the values of `model_solution`."""
+    following = pair_transitions(process, policy) @ features
     w = model_solution(model, process.discount)
     reward_errors = np.abs(features @ model.reward - process.rewards.ravel())
     dynamics_errors = np.abs(features @ model.dynamics - following).sum(-1)
@@ -124,9 +126,9 @@ def error_bound(process: Process, policy: Array, features: Array, model: LinearM
 
 
 def with_copies(rng: np.random.Generator, process: Process, copies: int) -> tuple[Process, Array]:
-    """A process in which each state has `copies` that rewards and dynamics do not tell apart; which one each is of.
+    """Returns a process with `copies` equivalent copies of each state, and the original state of each copy.
 
-    What leads to a state leads to its copies with any probabilities, other ones from every pair.
+    The probability of a state is split among its copies, randomly for every pair that leads to it.
     """
     states, actions = process.rewards.shape
     kinds = np.repeat(np.arange(states), copies)

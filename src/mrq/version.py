@@ -1,3 +1,3 @@
-"""The version of the package, here alone."""
+"""The version of the package; nothing else states it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,32 +1,53 @@
-"""Baselines train, are evaluated, recorded and gone on with as MR.Q is."""
+"""Other libraries' algorithms train, are evaluated, recorded and resumed as MR.Q is."""
 
 import csv
 import json
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
+import stable_baselines3
+from gymnasium.spaces import Box
 from matplotlib.axes import Axes
 
-from mrq import MRQ, MRQError
-from mrq.baselines import stable_baselines
-from mrq.baselines.baseline import Beginning
-from mrq.baselines.environment import PlainEnvironment
-from mrq.baselines.kinds import KINDS, kind_of
-from mrq.baselines.training import train_baseline
-from mrq.interface import Agent
+from mrq import MRQ, Hyperparameters, MRQError
+from mrq.algorithms.registry import algorithm_named
+from mrq.baselines import stable_learner
+from mrq.environments.spaces import Translator
+from mrq.interface import Identity
+from mrq.randomness import environment_seed
 from mrq.report.records import collect
+from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, write_checkpoint
 from mrq.training.evaluation import Evaluation
-from mrq.training.learning_curve import draw_learning_curve
+from mrq.training.listeners.evaluations_file import EvaluationsFile
+from mrq.training.listeners.learning_curve import draw_learning_curve
+from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
-from tests.baselines.toy import CONSTANT
+from tests.baselines.scripted import Scripted
+from tests.command_line import mrq, rows, steps_in
+from tests.environments_for_tests import Counting, Target
+from tests.training.populations import advance, population
+from tests.training.recording import Recording
 
 HERE = "tests.environments_for_tests"
-SHORT = Settings(steps=60, evaluate_every=20, evaluation_episodes=2, device="cpu")
+QUIET = Listener()
+
+
+def settings(algorithm, **changes):
+    h = algorithm_named(algorithm).hyperparameters()
+    short = {"steps": 60, "evaluate_every": 20, "evaluation_episodes": 2, "device": "cpu"}
+    return Settings(**short | changes, hyperparameters=h)
+
+
+def trained(algorithm, task, root, seed=0, listener=QUIET, **changes):
+    """Returns the folder of a short training."""
+    (run,) = start([Identity(task, seed)], settings(algorithm, **changes), root, listener).runs
+    return run.path
 
 
 def evaluations(run):
@@ -34,57 +55,36 @@ def evaluations(run):
         return [(int(row["step"]), float(row["return_mean"])) for row in csv.DictReader(file)]
 
 
-def test_a_plain_environment_stacks_images_and_numbers_actions():
-    environment = PlainEnvironment(f"{HERE}:Pixels")
-    state, _ = environment.reset(seed=0)
-    assert (state.shape, state.dtype, environment.action_space.n) == ((4, 84, 84), np.uint8, 2)
-    place = state[0, 0].argmax() // 8
-    assert (state == state[0]).all()  # an episode's first frame, four times
-    after, reward, terminated, truncated, _ = environment.step(1)
-    assert [row.argmax() // 8 for row in after[:, 0]] == [place, place, place, place + 1]
-    assert (reward, terminated, truncated) == (0.0, False, False)
+@pytest.fixture
+def scripted(monkeypatch):
+    monkeypatch.setattr(stable_learner, "stable_baselines3", SimpleNamespace(PPO=Scripted))
 
 
-def test_a_plain_environment_rescales_actions_and_keeps_its_seed():
-    first, second = (PlainEnvironment(f"{HERE}:Target") for _ in range(2))
-    goals = [first.reset(seed=3)[0][0], second.reset(seed=3)[0][0], first.reset()[0][0], second.reset()[0][0]]
-    assert goals[0] == goals[1] != goals[2] == goals[3]
-    _, reward, terminated, _, _ = first.step(np.array([-0.4], np.float32))  # the environment's 3, its -0.4
-    assert (reward, terminated) == (pytest.approx(-abs(-0.4 - goals[2]), abs=1e-6), True)
-
-
-def test_evaluations_come_when_they_should_and_mean_what_they_should(tmp_path):
-    agent = Agent("CartPole-v1", 0)
-    train_baseline(CONSTANT, agent, SHORT, tmp_path)
-    run = tmp_path / "CartPole-v1" / "seed-0"
+def test_evaluations_come_when_they_should_and_mean_what_they_should(scripted, tmp_path):
+    run = trained("ppo", "CartPole-v1", tmp_path)
     steps, returns = zip(*evaluations(run), strict=True)
+    assert run == tmp_path / "CartPole-v1" / "seed-0"
     assert steps == (0, 20, 40, 60)
     assert all(8 <= value <= 11 for value in returns)  # pushed to one side, a pole falls in nine or ten steps
-    assert json.loads((run / "run.json").read_text())["algorithm"] == "constant"
+    document = json.loads((run / "run.json").read_text())
+    assert (document["algorithm"], document["parameters"]) == ("PPO", 2)  # those of its one linear layer
     (record,) = collect([tmp_path], print)
-    assert (record.algorithm, record.task, record.steps.tolist()) == ("constant", "gym/CartPole-v1", [0, 20, 40, 60])
+    assert (record.algorithm, record.task, record.steps.tolist()) == ("PPO", "gym/CartPole-v1", [0, 20, 40, 60])
 
 
-def test_an_interrupted_baseline_goes_on_with_each_evaluation_once(tmp_path):
-    agent, through = Agent("CartPole-v1", 1), tmp_path / "through"
-    train_baseline(CONSTANT, agent, SHORT, through)
+def test_an_interrupted_baseline_is_resumed_with_each_evaluation_once(scripted, tmp_path):
+    class Interrupting(Listener):
+        def step(self, steps, steps_per_second):
+            if steps == 30:
+                os.kill(os.getpid(), signal.SIGTERM)
 
-    class Interrupted(CONSTANT.make):
-        def learn(self, total_steps, on_step):
-            def interrupting():
-                if self.steps == 30:
-                    os.kill(os.getpid(), signal.SIGTERM)
-                return on_step()
-
-            super().learn(total_steps, interrupting)
-
-    stopped = tmp_path / "stopped"
-    train_baseline(CONSTANT._replace(make=Interrupted), agent, SHORT, stopped)
-    run = stopped / "CartPole-v1" / "seed-1"
-    assert [step for step, _ in evaluations(run)] == [0, 20]
-    assert [folder.name for folder in (run / "checkpoints").iterdir()] == ["000001-step-30"]
-    train_baseline(CONSTANT, agent, SHORT, stopped)
-    assert evaluations(run) == evaluations(through / "CartPole-v1" / "seed-1")
+    through = trained("ppo", "CartPole-v1", tmp_path / "through", seed=1)
+    stopped = trained("ppo", "CartPole-v1", tmp_path / "stopped", seed=1, listener=Interrupting())
+    assert [step for step, _ in evaluations(stopped)] == [0, 20]
+    assert [folder.name for folder in (stopped / "checkpoints").iterdir()] == ["000001-step-30"]
+    outcome = resume([stopped], None, QUIET)
+    assert (outcome.interrupted, outcome.runs[0].step) == (False, 60)
+    assert evaluations(stopped) == evaluations(through)
 
 
 @pytest.mark.parametrize(
@@ -98,85 +98,195 @@ def test_an_interrupted_baseline_goes_on_with_each_evaluation_once(tmp_path):
     ],
 )
 def test_stable_baselines(algorithm, task, tmp_path):
-    agent, kind = Agent(task, 0), kind_of(algorithm)
-    train_baseline(kind, agent, SHORT, tmp_path)
-    (run,) = (path.parent for path in tmp_path.rglob("run.json"))
+    run = trained(algorithm, task, tmp_path)
     assert [step for step, _ in evaluations(run)] == [0, 20, 40, 60]
-    assert json.loads((run / "run.json").read_text())["parameters"] > 1_000
-    (saved,) = (run / "checkpoints").iterdir()
-    environment = PlainEnvironment(task)
-    loaded = kind.make(Beginning(environment, 0, 90, torch.device("cpu"), saved))
-    assert loaded.steps == 60
-    state, _ = environment.reset(seed=0)
-    again = kind.make(Beginning(environment, 0, 90, torch.device("cpu"), saved))
-    np.testing.assert_array_equal(loaded.act(state[None]), again.act(state[None]))
-    more = Settings(steps=90, evaluate_every=20, evaluation_episodes=2, device="cpu")
-    train_baseline(kind, agent, more, tmp_path)
+    document = json.loads((run / "run.json").read_text())
+    assert document["algorithm"] == algorithm.upper()
+    assert document["parameters"] > 1_000
+    played = play(run, 3, False, None, "cpu")
+    assert len(played.returns) == 3
+    assert play(run, 3, False, None, "cpu") == played
+    first, second = (MRQ.load(run) for _ in range(2))
+    assert first.num_timesteps == 60
+    observation = np.zeros((2, *first.observation_space.shape), first.observation_space.dtype)
+    actions, _ = first.predict(observation)
+    np.testing.assert_array_equal(second.predict(observation)[0], actions)
+    assert all(first.action_space.contains(action) for action in actions)
+    resume([run], 90, QUIET)
     assert [step for step, _ in evaluations(run)] == [0, 20, 40, 60, 80, 90]
+    assert RunFolder(run).step == 90
 
 
-def test_td3_goes_on_with_its_replay(tmp_path):
-    agent = Agent("Pendulum-v1", 0)
-    train_baseline(KINDS["td3"], agent, SHORT, tmp_path)
-    (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
-    loaded = KINDS["td3"].make(Beginning(PlainEnvironment("Pendulum-v1"), 0, 90, torch.device("cpu"), saved))
-    assert loaded._model.replay_buffer.size() == 59  # it takes up a step after it has asked whether to go on
+def test_each_agent_of_a_baseline_trains_alone(tmp_path):
+    identities, recording = [Identity("Pendulum-v1", seed) for seed in (0, 1)], Recording()
+    outcome = start(identities, settings("ppo"), tmp_path, recording)
+    assert [run.seed for run in outcome.runs] == [0, 1]
+    assert [training.identities for training in recording.all("training_begins")] == [[each] for each in identities]
+    for run in outcome.runs:
+        assert steps_in(run.path) == [0, 20, 40, 60]
+    outcome = resume([run.path for run in outcome.runs], 70, QUIET)
+    assert [run.step for run in outcome.runs] == [70, 70]
+
+
+def model_of(run):
+    """Returns the library's model of a saved agent."""
+    return MRQ.load(run)._population.learner._model
+
+
+def test_td3_resumes_with_its_replay(tmp_path):
+    run = trained("td3", "Pendulum-v1", tmp_path)
+    assert (model_of(run).replay_buffer.size(), model_of(run).num_timesteps) == (60, 60)
+
+
+def test_the_library_stores_each_transition_once_with_its_own_next_state():
+    h = algorithm_named("td3").hyperparameters()
+    agents = population(lambda: Counting(lengths=(3, 2)), (0,), h, steps=60)
+    advance(agents, 7)
+    replay, counted = agents.learner._model.replay_buffer, slice(0, 6)  # the seventh is stored once its end is known
+    # Counting shows (episode, step); its odd episodes are truncated, which is no end to the library.
+    assert replay.observations[counted, 0].tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0]]
+    assert replay.next_observations[counted, 0].tolist() == [[0, 1], [0, 2], [0, 3], [1, 1], [1, 2], [2, 1]]
+    assert replay.rewards[counted, 0].tolist() == [0, 1, 2, 100, 101, 200]
+    assert replay.dones[counted, 0].tolist() == [0, 0, 1, 0, 1, 0]
+    assert replay.timeouts[counted, 0].tolist() == [0, 0, 0, 0, 1, 0]
 
 
 def test_a_replay_grows_with_the_steps_asked_for(tmp_path):
-    agent = Agent("Pendulum-v1", 0)
-    train_baseline(KINDS["td3"], agent, SHORT, tmp_path)
-    (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
-    small, large = (
-        KINDS["td3"].make(Beginning(PlainEnvironment("Pendulum-v1"), 0, steps, torch.device("cpu"), saved))
-        for steps in (60, 90)
-    )
-    held, grown = small._model.replay_buffer, large._model.replay_buffer
-    assert (held.buffer_size, grown.buffer_size, grown.size()) == (60, 90, held.size())
-    np.testing.assert_array_equal(grown.observations[:59], held.observations[:59])
-    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.ones(1), np.zeros(1), [{}])
-    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.full(1, 2.0), np.zeros(1), [{}])  # over the oldest
-    in_order = stable_baselines._grown(held, 90)
-    assert in_order.rewards[:60, 0].tolist() == [*grown.rewards[1:59, 0].tolist(), 1.0, 2.0]
+    run = trained("td3", "Pendulum-v1", tmp_path)
+    agent = MRQ.load(run)
+    agent._population.expect(90)
+    held, larger = model_of(run).replay_buffer, agent._population.learner._model.replay_buffer
+    assert (held.buffer_size, larger.buffer_size, larger.size()) == (60, 90, held.size())
+    np.testing.assert_array_equal(larger.observations[:60], held.observations)
+    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.ones(1), np.zeros(1), [{}])  # over the oldest
+    held.add(*np.zeros((2, 1, 3)), np.zeros((1, 1)), np.full(1, 2.0), np.zeros(1), [{}])
+    in_order = stable_learner.grown(held, 90)
+    assert in_order.rewards[:60, 0].tolist() == [*larger.rewards[2:60, 0].tolist(), 1.0, 2.0]
     assert (in_order.pos, in_order.full) == (60, False)
+    resume([run], 90, QUIET)
+    assert model_of(run).replay_buffer.size() == 90
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("algorithm", ["ppo", "td3"])
+def test_learning_may_continue_after_the_last_step(algorithm, overlap):
+    agent = MRQ(Target, algorithm=algorithm, overlap=overlap)  # each of its steps ends an episode
+    assert agent.learn(10).learn(10).num_timesteps == 20
 
 
 def test_an_environment_that_fails_leaves_a_checkpoint(tmp_path):
     with pytest.raises(MRQError, match=r"nan_observation \(seed 0\) failed at step 29: the observation .* NaN"):
-        train_baseline(KINDS["ppo"], Agent(f"{HERE}:nan_observation", 0), SHORT, tmp_path)
+        trained("ppo", f"{HERE}:nan_observation", tmp_path)
     assert [path.name for path in tmp_path.rglob("000001-*")] == ["000001-step-29"]
 
 
 def test_the_curve_of_a_baseline_marks_no_random_steps(tmp_path, monkeypatch):
-    marked, settings = [], Settings(steps=20_000, evaluate_every=20_000)
+    marked = []
     monkeypatch.setattr(Axes, "axvline", lambda *arguments, **options: marked.append(arguments))
-    for algorithm in ("PPO", "MR.Q"):
-        run = create_run_folder(tmp_path / algorithm, "CartPole-v1", 0, settings, False, {}, 1, algorithm)
-        run.record_evaluation(20_000, Evaluation([1.0], [1]), 1.0)
+    for h in (algorithm_named("ppo").hyperparameters(), Hyperparameters()):
+        long = Settings(steps=20_000, evaluate_every=20_000, hyperparameters=h)
+        path = tmp_path / long.algorithm.title
+        run = create_run_folder(path, Identity("CartPole-v1", 0), long, compiled=False, spaces={}, parameters=1)
+        EvaluationsFile([run]).evaluation(20_000, {0: Evaluation([1.0], [1])}, np.ones(1))
         draw_learning_curve(run)
-        assert len(marked) == (algorithm == "MR.Q")
+        assert len(marked) == (long.algorithm.title == "MR.Q")
         run.close()
 
 
-def test_a_damaged_checkpoint_is_said_and_kept(tmp_path):
-    agent = Agent("Pendulum-v1", 0)
-    train_baseline(KINDS["ppo"], agent, SHORT, tmp_path)
-    (saved,) = (tmp_path / "Pendulum-v1" / "seed-0" / "checkpoints").iterdir()
-    (saved / "model.zip").write_bytes(b"nothing")
-    with pytest.raises(MRQError, match=r"000001-step-60 cannot be read \(.*\); without it the run begins anew"):
-        train_baseline(KINDS["ppo"], agent, SHORT, tmp_path)
-    assert (saved / "model.zip").read_bytes() == b"nothing"
-    with pytest.raises(MRQError, match="is one of PPO, not of TD3; choose other --runs"):
-        train_baseline(KINDS["td3"], agent, SHORT, tmp_path)
+def test_a_damaged_checkpoint_is_reported_and_kept(tmp_path):
+    run = trained("ppo", "Pendulum-v1", tmp_path)
+    file = latest_checkpoint(run / "checkpoints") / "learner.safetensors"
+    file.write_bytes(b"nothing")
+    with pytest.raises(MRQError, match=r"000001-step-60 is damaged: learner.safetensors is .* changed since it was"):
+        resume([run], 70, QUIET)
+    assert file.read_bytes() == b"nothing"
+
+
+def test_a_checkpoint_that_the_library_cannot_read_is_reported_and_kept(tmp_path):
+    run = trained("ppo", "Pendulum-v1", tmp_path)
+    saved = latest_checkpoint(run / "checkpoints")
+    nothing = {"model": np.zeros(10, np.uint8)}
+    write_checkpoint(run / "checkpoints", nothing, read_arrays(saved), read_counters(saved))
+    for call in (lambda: resume([run], 70, QUIET), lambda: play(run, 1, True, None, "cpu"), lambda: MRQ.load(run)):
+        with pytest.raises(MRQError, match=r"cannot read the checkpoint of Pendulum-v1 \(seed 0\) \(.*\); install the"):
+            call()
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["000002-step-60"]
 
 
 def test_what_a_baseline_cannot_do_is_said(tmp_path):
     with pytest.raises(MRQError, match="DQN cannot learn Pendulum-v1, whose actions are continuous"):
-        train_baseline(KINDS["dqn"], Agent("Pendulum-v1", 0), SHORT, tmp_path)
-    with pytest.raises(MRQError, match="there is no algorithm 'a2c'; there are mrq, ppo, td3, sac, dqn"):
-        kind_of("a2c")
-    train_baseline(CONSTANT, Agent("CartPole-v1", 0), SHORT, tmp_path)
-    run = tmp_path / "CartPole-v1" / "seed-0"
-    for call in (lambda: play(run, 1, True, None, "cpu"), lambda: MRQ.load(run)):
-        with pytest.raises(MRQError, match="is one of constant, which `mrq bench --algorithm` goes on with"):
+        trained("dqn", "Pendulum-v1", tmp_path)
+    with pytest.raises(MRQError, match="TD3 cannot learn CartPole-v1, whose actions are discrete"):
+        MRQ("CartPole-v1", algorithm="td3")
+    with pytest.raises(MRQError, match="there is no algorithm 'a2c'; there are mrq, drqv2, ppo, td3, sac, dqn"):
+        algorithm_named("a2c")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_baseline_of_version_0_1_is_read_but_not_trained_or_played(tmp_path):
+    """Version 0.1 kept the library's own files in a checkpoint, and the seconds beside them."""
+    run = trained("td3", "Pendulum-v1", tmp_path)
+    saved = latest_checkpoint(run / "checkpoints")
+    for file in saved.iterdir():
+        file.unlink()
+    for name in ("model.zip", "replay.pkl", "seconds.json"):
+        (saved / name).write_text("1.0")
+    document = json.loads((run / "run.json").read_text())
+    del document["settings"]["hyperparameters"]  # those of MR.Q were not written, and a baseline had none
+    (run / "run.json").write_text(json.dumps(document))
+    refusal = "was trained by a version of mrq before 0.2, which saved TD3 in another way; reports still read it, but"
+    for call in (lambda: resume([run], 70, QUIET), lambda: play(run, 1, True, None, "cpu"), lambda: MRQ.load(run)):
+        with pytest.raises(MRQError, match=refusal):
             call()
+    assert len(RunFolder(run).evaluations()) == 4
+    (record,) = collect([tmp_path], print)
+    assert (record.algorithm, record.steps.tolist()) == ("TD3", [0, 20, 40, 60])
+
+
+@pytest.mark.slow
+def test_the_commands_train_play_and_resume_a_baseline(tmp_path):
+    arguments = ("--steps", 30, "--evaluate-every", 20, "--evaluation-episodes", 1, "--overlap", "on")
+    code, out, err = mrq("train", "Pendulum-v1", "--algorithm", "td3", *arguments, cwd=tmp_path)
+    assert code == 0, err
+    assert "replay" not in out, "the library has its own"
+    code, out, err = mrq("evaluate", "runs/Pendulum-v1/seed-0", "--episodes", 1, cwd=tmp_path)
+    assert (code, "(episodes: 1)" in out) == (0, True), err
+    code, out, err = mrq("resume", "runs/Pendulum-v1/seed-0", "--steps", 50, cwd=tmp_path)
+    assert (code, "resuming at step 30 of 50" in out) == (0, True), err
+    assert [row["step"] for row in rows(tmp_path / "runs" / "Pendulum-v1" / "seed-0")] == ["0", "20", "30", "40", "50"]
+
+
+class Alone(Target):
+    """Target as an agent of seed 0 sees it."""
+
+    def __init__(self):
+        super().__init__()
+        self.translator, self.episodes = Translator(self.observation_space, self.action_space), 0
+        self.observation_space, self.action_space = Box(-np.inf, np.inf, (1,)), Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=environment_seed(0, self.episodes))
+        self.episodes += 1
+        return observation.astype(np.float32), info
+
+    def step(self, action):
+        observation, *rest = super().step(self.translator.action(action))
+        return observation.astype(np.float32), *rest
+
+
+# PPO learns from every 2,048 steps. SAC learns from a step that ended an episode once the next one begins.
+@pytest.mark.parametrize(("algorithm", "steps", "learned"), [("ppo", 2_100, 2_048), ("sac", 160, 159)])
+@pytest.mark.slow
+def test_an_agent_learns_what_the_library_learns_alone(algorithm, steps, learned):
+    def weights(model):
+        return {name: tensor.clone() for name, tensor in model.get_parameters()["policy"].items()}
+
+    agent = MRQ(Target, algorithm=algorithm, device="cpu")
+    first = weights(agent._population.learner._model)
+    agent.learn(steps, evaluate_every=steps // 3)
+    ours = weights(agent._population.learner._model)
+    alone = getattr(stable_baselines3, algorithm.upper())("MlpPolicy", Alone(), seed=0, device="cpu").learn(learned)
+    theirs = weights(alone)
+    assert ours.keys() == theirs.keys() == first.keys()
+    assert all(tensor.equal(theirs[name]) for name, tensor in ours.items())
+    assert not all(tensor.equal(first[name]) for name, tensor in ours.items())

@@ -1,4 +1,4 @@
-"""mrq bench as a user runs it."""
+"""`mrq bench` as a user runs it."""
 
 import re
 import signal
@@ -7,14 +7,15 @@ import time
 import pytest
 
 from mrq import MRQError
-from mrq.benchmark.bench import bench
+from mrq.benchmark.bench import Request, bench
 from mrq.training.settings import Settings
 from tests.command_line import SMALL, assert_same, mrq, rows, start, train
 
 SHORT = [*SMALL, "--compile", "off", "--evaluation-episodes", "1"]
 
 
-def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
+@pytest.mark.slow
+def test_an_interrupted_matrix_is_continued_until_it_is_finished(tmp_path):
     command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, "--variants", "no-lap", "--steps", 300, *SHORT]
     process = start(*command, cwd=tmp_path)
     finished = tmp_path / "runs" / "no-lap" / "gym" / "Hopper-v4" / "seed-0" / "learning_curve.png"
@@ -23,12 +24,12 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "the same command goes on where it stopped" in out
+    assert "interrupted; run the same command again to continue" in out
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 0, err
-    assert "runs: 4, of which " in out
-    assert "of which 4 to do" not in out
-    assert "all of them are finished; see: mrq report runs" in out
+    assert "runs: 4, to do: " in out
+    assert "to do: 4" not in out
+    assert "all runs are finished; to see their results: mrq report runs" in out
     runs = tmp_path / "runs"
     for place in (runs, runs / "no-lap"):
         for seed in (0, 1):
@@ -37,17 +38,18 @@ def test_a_matrix_is_interrupted_gone_on_with_and_then_done(tmp_path):
     train(tmp_path, "--steps", 300, *SHORT, "--runs", "alone", "--seed", 1, task="gym/Hopper-v4")
     assert_same(runs / "gym" / "Hopper-v4" / "seed-1", tmp_path / "alone" / "gym" / "Hopper-v4" / "seed-1")
     code, out, _ = mrq(*command, cwd=tmp_path)
-    assert (code, "runs: 4, of which 0 to do, 4 finished already" in out) == (0, True)
+    assert (code, "runs: 4, to do: 0, already finished: 4" in out) == (0, True)
 
 
-def asked(said, shown, runs="runs", algorithms=("mrq",), seeds=2, variants=()):
-    bench("gym", ["Hopper-v4"], algorithms, seeds, variants, runs, Settings(), None, True, said.append, shown.append)
+def dry_run(said, shown, **options):
+    request = Request("gym", Settings(), tasks=["Hopper-v4"], **{"seeds": 2, **options}, dry_run=True)
+    bench(request, said.append, shown.append)
 
 
 def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
     (tmp_path / "gym" / "Hopper-v4" / "seed-1" / "else").mkdir(parents=True)
     said, shown = [], []
-    asked(said, shown, runs=str(tmp_path), variants=["no-lap"])
+    dry_run(said, shown, runs=str(tmp_path), variants=["no-lap"])
     (head, *lines), last = shown[0], said[-1]
     assert head[:7] == ["suite", "algorithm", "runs", "to do", "unfinished", "finished", "unusable"]
     assert [line[:7] for line in lines] == [
@@ -66,18 +68,25 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
         ({"seeds": 10**12}, "--seeds is 1000000000000; it must be from 1 to 1,000."),
         ({"variants": ["all", "no-max"]}, "there is no variant 'no-max'; there are linear-value-function,"),
         ({"variants": ["PPO"]}, "there is no variant 'PPO'"),
-        ({"algorithms": []}, "--algorithm is empty; give mrq, or baselines such as ppo."),
-        ({"algorithms": ["ppo"], "variants": ["no-lap"]}, "--variants are MR.Q's; add mrq to --algorithm."),
+        ({"algorithms": []}, "--algorithm is empty; give one or more of mrq, drqv2, ppo, td3, sac, dqn."),
+        (
+            {"algorithms": ["ppo"], "variants": ["no-lap"]},
+            "--variants needs an algorithm that has variants; add mrq to --algorithm.",
+        ),
         ({"runs": __file__}, f"{__file__} is a file; give --runs a folder."),
-        ({"runs": "s3://bucket/runs"}, "s3://bucket/runs is an address, to which --engine ray alone sends runs"),
+        (
+            {"runs": "s3://bucket/runs"},
+            "s3://bucket/runs is an address, which needs --engine ray; give --runs a folder.",
+        ),
     ],
 )
-def test_what_cannot_be_asked_for(options, sentence):
+def test_impossible_requests_are_refused(options, sentence):
     with pytest.raises(MRQError, match=re.escape(sentence)):
-        asked([], [], **options)
+        dry_run([], [], **options)
 
 
-def test_a_run_that_cannot_be_used_does_not_stop_the_others(tmp_path):
+@pytest.mark.slow
+def test_an_unusable_run_does_not_stop_the_others(tmp_path):
     broken = tmp_path / "runs" / "gym" / "Hopper-v4" / "seed-0"
     broken.mkdir(parents=True)
     (broken / "notes.txt").touch()

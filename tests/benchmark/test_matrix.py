@@ -1,25 +1,28 @@
-"""Which runs there are, what of them is done, and which train together."""
+"""The run matrix: which runs there are, which are finished, and which train together."""
 
 from dataclasses import replace
 
 import pytest
 
 from mrq import MRQError
+from mrq.algorithms.registry import algorithm_named, default_algorithm
 from mrq.benchmark.bench import chosen_tasks
 from mrq.benchmark.cost import overview
-from mrq.benchmark.matrix import LARGEST_FLEET, State, fleets, jobs, state_of
-from mrq.benchmark.variants import DEFAULT
+from mrq.benchmark.matrix import LARGEST_FLEET, RunState, fleets, jobs, state_of
 from mrq.training.run_folder import create_run_folder
 from mrq.training.settings import Settings
 
+DEFAULT = default_algorithm()
+PPO, TD3, DQN = (algorithm_named(name) for name in ("ppo", "td3", "dqn"))
+
 
 def test_the_paper_has_1180_runs_and_its_study_5_seeds_of_13(tmp_path):
-    whole = jobs(chosen_tasks("all", ()), [DEFAULT], range(10), Settings(), tmp_path)
+    whole = jobs(chosen_tasks("all", ()), [DEFAULT], [], range(10), Settings(), tmp_path)
     assert len({job.path for job in whole}) == 1180
-    study = jobs(chosen_tasks("atari", ()), [DEFAULT, "no-lap"], range(5), Settings(), tmp_path)
-    assert {job.settings.total_steps for job in study if job.variant == DEFAULT} == {2_500_000}
-    assert {job.settings.total_steps for job in study if job.variant == "no-lap"} == {1_000_000}
-    assert {job.settings.hyperparameters.prioritised for job in study if job.variant == "no-lap"} == {False}
+    study = jobs(chosen_tasks("atari", ()), [DEFAULT], ["no-lap"], range(5), Settings(), tmp_path)
+    assert {job.settings.total_steps for job in study if job.label == "MR.Q"} == {2_500_000}
+    assert {job.settings.total_steps for job in study if job.label == "no-lap"} == {1_000_000}
+    assert {job.settings.hyperparameters.prioritised for job in study if job.label == "no-lap"} == {False}
     assert study[-1].path == tmp_path / "no-lap" / "atari" / "Zaxxon" / "seed-4"
     assert study[-1].name == "atari/Zaxxon (seed 4), no-lap"
     rows = overview({job: state_of(job)[:2] for job in whole}, "cuda")
@@ -36,8 +39,8 @@ def test_tasks_are_named_with_their_suite_or_without():
         chosen_tasks("dmc", ("walker_walk",))
 
 
-def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
-    made = jobs(["gym/Hopper-v4"], [DEFAULT, "PPO"], range(2), Settings(), tmp_path)
+def test_other_algorithms_have_folders_of_their_own_and_baselines_train_alone(tmp_path):
+    made = jobs(["gym/Hopper-v4"], [DEFAULT, PPO], [], range(2), Settings(), tmp_path)
     assert [job.path for job in made[2:]] == [tmp_path / "PPO" / "gym" / "Hopper-v4" / f"seed-{n}" for n in (0, 1)]
     assert sorted(map(len, fleets(made, 10**12))) == [1, 1, 2]
     rows = overview({job: state_of(job)[:2] for job in made}, "cuda")
@@ -45,12 +48,12 @@ def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
     assert rows[3] == ["all", "", "4", "4", "0", "0", "0", "0.2 and more"]  # MR.Q's two million steps
     baseline_alone = overview({job: state_of(job)[:2] for job in made[2:]}, "cuda")
     assert [row[-1] for row in baseline_alone[1:]] == ["unknown", "unknown"]
-    finished = overview(dict.fromkeys(made, (State.FINISHED, 1000000)), "cuda")
+    finished = overview(dict.fromkeys(made, (RunState.FINISHED, 1000000)), "cuda")
     assert [row[-1] for row in finished[1:]] == ["0.0", "0.0", "0.0"]
     with pytest.raises(MRQError, match="TD3 cannot learn atari/Pong, whose actions are discrete"):
-        jobs(["atari/Pong"], ["TD3"], [0], Settings(), tmp_path)
-    both = jobs(["gym/Hopper-v4", "atari/Pong"], ["TD3", "DQN", "PPO"], [0], Settings(), tmp_path)
-    assert [(job.variant, job.agent.task) for job in both] == [
+        jobs(["atari/Pong"], [TD3], [], [0], Settings(), tmp_path)
+    both = jobs(["gym/Hopper-v4", "atari/Pong"], [TD3, DQN, PPO], [], [0], Settings(), tmp_path)
+    assert [(job.label, job.identity.task) for job in both] == [
         ("TD3", "gym/Hopper-v4"),
         ("DQN", "atari/Pong"),
         ("PPO", "gym/Hopper-v4"),
@@ -58,54 +61,68 @@ def test_baselines_have_folders_of_their_own_and_train_alone(tmp_path):
     ]
 
 
-def test_a_fleet_is_of_one_suite_and_variant_and_fits(tmp_path):
-    def sizes(suite, memory, variants=(DEFAULT,), seeds=3):
-        made = fleets(jobs(chosen_tasks(suite, ()), variants, range(seeds), Settings(), tmp_path), memory)
+def test_an_algorithm_of_images_is_left_out_of_vectors_and_has_variants_and_hyperparameters_of_its_own(tmp_path, small):
+    settings, drqv2 = Settings(hyperparameters=small), algorithm_named("drqv2")
+    tasks = chosen_tasks("all", ["walker-walk", "Hopper-v4", "Pong"])
+    made = jobs(tasks, [drqv2, DEFAULT], ["no-lap"], [0], settings, tmp_path)
+    assert [(job.label, job.identity.task) for job in made] == [
+        ("DrQ-v2", "dmc-visual/walker-walk"),
+        *((label, task) for label in ("MR.Q", "no-lap") for task in tasks),
+    ]
+    assert made[0].path == tmp_path / "DrQ-v2" / "dmc-visual" / "walker-walk" / "seed-0"
+    assert made[0].settings == Settings(500_000, 5_000, hyperparameters=drqv2.hyperparameters())
+    assert {job.settings.hyperparameters for job in made[1:]} == {small, replace(small, prioritised=False)}
+    with pytest.raises(MRQError, match="DrQ-v2 cannot learn gym/Hopper-v4, whose observations are vectors"):
+        jobs(["gym/Hopper-v4"], [drqv2], [], [0], settings, tmp_path)
+
+
+def test_a_fleet_has_one_suite_and_label_and_fits(tmp_path):
+    def sizes(suite, memory, variants=(), seeds=3):
+        made = fleets(jobs(chosen_tasks(suite, ()), [DEFAULT], variants, range(seeds), Settings(), tmp_path), memory)
         for fleet in made:
-            assert len({(job.variant, job.agent.task.partition("/")[0]) for job in fleet}) == 1
+            assert len({(job.label, job.identity.task.partition("/")[0]) for job in fleet}) == 1
         return sorted(map(len, made))
 
     assert sizes("gym", 10**12) == [15]
-    assert sizes("gym", 10**12, (DEFAULT, "no-lap")) == [15, 15]
+    assert sizes("gym", 10**12, ["no-lap"]) == [15, 15]
     assert sizes("all", 10**12)[-3:] == [15, 84 - LARGEST_FLEET, LARGEST_FLEET]
-    assert sizes("gym", None) == [1] * 15  # a CPU gains nothing by company
-    assert sizes("atari", 10**12) == [1] * 171  # nor do convolutions
-    one = 4 * (376 + 17 + 5) * 1_000_000 + 400_000_000  # Humanoid's replay, and what is beside it
+    assert sizes("gym", None) == [1] * 15  # a CPU gains nothing from training together
+    assert sizes("atari", 10**12) == [1] * 171  # nor do convolutional networks
+    one = 4 * (376 + 17 + 5) * 1_000_000 + 400_000_000  # Humanoid's replay, and the rest
     assert sizes("gym", 4 * one) == [3, 4, 4, 4]
     assert sizes("gym", one // 2) == [1] * 15
-    spread = fleets(jobs(chosen_tasks("gym", ()), [DEFAULT], range(3), Settings(), tmp_path), 10**12, largest=8)
+    spread = fleets(jobs(chosen_tasks("gym", ()), [DEFAULT], [], range(3), Settings(), tmp_path), 10**12, largest=8)
     assert sorted(map(len, spread)) == [7, 8]
 
 
-def test_states(tmp_path, small):
+def test_states_of_runs(tmp_path, small):
     settings = Settings(steps=100, hyperparameters=small)
-    first, second, third = jobs(["gym/Hopper-v4"], [DEFAULT], range(3), settings, tmp_path)
-    assert state_of(first) == (State.TO_DO, 0, "")
-    create_run_folder(first.path, *first.agent, first.settings, False, {}, 1).close()
-    assert state_of(first) == (State.UNFINISHED, 0, "")
+    first, second, third = jobs(["gym/Hopper-v4"], [DEFAULT], [], range(3), settings, tmp_path)
+    assert state_of(first) == (RunState.TO_DO, 0, "")
+    create_run_folder(first.path, first.identity, first.settings, False, {}, 1).close()
+    assert state_of(first) == (RunState.UNFINISHED, 0, "")
     other = replace(first.settings, hyperparameters=replace(small, discount=0.5))
-    create_run_folder(second.path, *second.agent, other, False, {}, 1).close()
+    create_run_folder(second.path, second.identity, other, False, {}, 1).close()
     state, _, why = state_of(second)
-    assert (state, "was trained with other hyperparameters" in why) == (State.UNUSABLE, True)
+    assert (state, "was trained with other hyperparameters" in why) == (RunState.UNUSABLE, True)
     changed = replace(first, settings=replace(first.settings, evaluation_episodes=3))
     state, _, why = state_of(changed)
-    assert (state, "has --evaluation-episodes 10, not 3" in why) == (State.UNUSABLE, True)
+    assert (state, "has --evaluation-episodes 10, not 3" in why) == (RunState.UNUSABLE, True)
     third.path.mkdir()
-    assert state_of(third) == (State.TO_DO, 0, "")
+    assert state_of(third) == (RunState.TO_DO, 0, "")
     (third.path / "notes.txt").touch()
     state, _, why = state_of(third)
-    assert (state, "it has no run.json" in why) == (State.UNUSABLE, True)
+    assert (state, "it has no run.json" in why) == (RunState.UNUSABLE, True)
     (first.path / "evaluations.csv").write_bytes(b"\xff\xfe")
     state, _, why = state_of(first)
-    assert (state, "evaluations.csv cannot be read" in why) == (State.UNUSABLE, True)
+    assert (state, "evaluations.csv cannot be read" in why) == (RunState.UNUSABLE, True)
     (first.path / "evaluations.csv").unlink()
-    (first.path / "checkpoints" / "000001-step-none").mkdir(parents=True)  # nobody's
-    assert state_of(first) == (State.UNFINISHED, 0, "")
-    assert [
-        len(fleet) for fleet in fleets([first, *jobs(["gym/Hopper-v4"], [DEFAULT], [7], settings, tmp_path)], 10**12)
-    ] == [1, 1]
-    (elsewhere,) = jobs(["gym/Ant-v4"], ["PPO"], [0], Settings(steps=100), tmp_path)
-    create_run_folder(elsewhere.path, *elsewhere.agent, elsewhere.settings, False, {}, 1, "PPO").close()
-    (misplaced,) = jobs(["gym/Ant-v4"], [DEFAULT], [0], Settings(steps=100), tmp_path / "PPO")
+    (first.path / "checkpoints" / "000001-step-none").mkdir(parents=True)  # not a checkpoint
+    assert state_of(first) == (RunState.UNFINISHED, 0, "")
+    (new,) = jobs(["gym/Hopper-v4"], [DEFAULT], [], [7], settings, tmp_path)
+    assert [len(fleet) for fleet in fleets([first, new], 10**12)] == [1, 1]
+    (elsewhere,) = jobs(["gym/Ant-v4"], [PPO], [], [0], Settings(steps=100), tmp_path)
+    create_run_folder(elsewhere.path, elsewhere.identity, elsewhere.settings, False, {}, 1).close()
+    (misplaced,) = jobs(["gym/Ant-v4"], [DEFAULT], [], [0], Settings(steps=100), tmp_path / "PPO")
     state, _, why = state_of(misplaced)
-    assert (state, "is one of PPO, not of MR.Q" in why) == (State.UNUSABLE, True)
+    assert (state, "is one of PPO, not of MR.Q" in why) == (RunState.UNUSABLE, True)

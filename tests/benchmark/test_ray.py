@@ -1,4 +1,4 @@
-"""A matrix on a real Ray cluster, one of whose machines dies."""
+"""A matrix on a real Ray cluster, one of whose machines fails."""
 
 import json
 import os
@@ -17,24 +17,25 @@ from mrq import MRQError
 from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.fleet import train
 from mrq.benchmark.matrix import Job
-from mrq.benchmark.variants import DEFAULT
-from mrq.interface import Agent
 from mrq.training.checkpoint import latest_checkpoint, step_of
+from mrq.training.listeners.listener import Listener
 from mrq.training.run_folder import RunFolder
 from tests.benchmark.test_bench import SHORT
 from tests.command_line import assert_same, mrq, start, steps_in
 
+pytestmark = pytest.mark.slow
+
 if not os.environ.get("CI"):
     pytest.importorskip("ray")
 
-STEPS, EVERY = 200, 100  # of training, and between evaluations; learning begins with the second
+STEPS, EVERY = 200, 100  # of training and between evaluations; learning begins at the second evaluation
 CHECKPOINTS = 3.0  # seconds between them
 SETTINGS = ["--steps", STEPS, *SHORT, "--random-steps", EVERY, "--evaluate-every", EVERY]
 
 
 @pytest.fixture
 def temporary(monkeypatch):
-    """Ray's temporary folder and that of its workers; not tmp_path, since the paths of sockets must be short."""
+    """Returns the temporary folder of Ray and its workers; not tmp_path, because sockets need short paths."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv("TMPDIR", folder)
         yield Path(folder).resolve()
@@ -42,7 +43,7 @@ def temporary(monkeypatch):
 
 @pytest.fixture
 def cluster(temporary, monkeypatch):
-    """Three machines with a core each, as far as Ray can tell."""
+    """Starts what Ray takes for three machines with one core each."""
     monkeypatch.setenv("RAY_worker_niceness", "0")
     with machine(num_cpus=1) as made:
         for _ in range(2):
@@ -52,7 +53,7 @@ def cluster(temporary, monkeypatch):
 
 @contextmanager
 def machine(**resources):
-    """A cluster of one."""
+    """Starts a cluster of one machine."""
     from ray import cluster_utils
 
     made = cluster_utils.Cluster(initialize_head=True, head_node_args={**resources, "include_dashboard": False})
@@ -77,14 +78,14 @@ def evaluated(run):
 
 
 def in_training(temporary):
-    """The runs that workers have in their temporary folders."""
-    with suppress(FileNotFoundError):  # one ends at this moment
+    """Returns the runs in the workers' temporary folders."""
+    with suppress(FileNotFoundError):  # a worker ends at this moment
         return list(temporary.glob("mrq-worker-*/**/seed-*"))
     return []
 
 
 def trainer_of(run):
-    """The process that has its lock."""
+    """Returns the process that holds a run's lock."""
     for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
             if descriptor.readlink() == run / "lock":
@@ -93,10 +94,10 @@ def trainer_of(run):
 
 
 def caught_in_mid_run(temporary, store, nodes, process):
-    """A node, its run at the store, and the process that trains it, which is stopped.
+    """Returns a node, its run at the store, and the process that trains the run, which is stopped.
 
-    The run has a checkpoint after an evaluation, and has steps left: however fast the machine is, a process stopped for
-    as long as checkpoints are apart writes one in its next step.
+    The run has a checkpoint after an evaluation, and has steps left. This does not depend on the machine's speed: a
+    process that was stopped for the time between two checkpoints writes one in its next step.
     """
 
     def caught():
@@ -125,7 +126,7 @@ def after_evaluation(run):
     return latest if latest is not None and step_of(latest) > EVERY else None
 
 
-def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, temporary, cluster):
+def test_twelve_runs_survive_the_failure_of_a_machine(tmp_path, temporary, cluster):
     store = tmp_path / "store"
     command = ["bench", "gym", "--tasks", "Hopper-v4", "--variants", "no-lap", "--seeds", 6, *SETTINGS]
     command += ["--checkpoint-minutes", CHECKPOINTS / 60]
@@ -141,15 +142,15 @@ def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, temporary, cluster
         with suppress(ProcessLookupError):
             os.kill(trainer, signal.SIGKILL)
     assert process.returncode == 0, out + err
-    assert "runs: 12, of which 12 to do" in out
-    assert f"all of them are finished; see: mrq report file://{store}" in out
-    # The dead machine's run was gone on with by another, and not from the beginning.
+    assert "runs: 12, to do: 12" in out
+    assert f"all runs are finished; to see their results: mrq report file://{store}" in out
+    # Another machine resumed the run of the one that failed, and did not start it again.
     assert len(list(run.glob("tensorboard/*"))) == 2
     assert json.loads((run / "run.json").read_text())["created"] == created
     assert (run / "owner").read_text().split()[1] != node.node_id
-    assert list(temporary.glob("mrq-*")) == []  # not even what the dead one left
+    assert list(temporary.glob("mrq-*")) == []  # not even those that the failed machine left
     code, out, _ = mrq(*command, cwd=tmp_path)
-    assert (code, "runs: 12, of which 0 to do, 12 finished already" in out) == (0, True)
+    assert (code, "runs: 12, to do: 0, already finished: 12" in out) == (0, True)
     runs = sorted(path.parent for path in store.rglob("seed-*/run.json"))
     assert len(runs) == 12
     for path in runs:
@@ -158,53 +159,53 @@ def test_twelve_runs_survive_the_death_of_a_machine(tmp_path, temporary, cluster
 
 
 def trained_here(run, root):
-    """The run as the local engine trains it, but for the process of its own, and without checkpoints on the way."""
+    """Trains a run as the local engine does, except that no child and no checkpoints in between are needed."""
     settings = replace(run.settings, checkpoint_minutes=5.0)
-    variant = DEFAULT if run.settings.hyperparameters.prioritised else "no-lap"
-    job = Job(Agent(run.task, run.seed), variant, settings, root / variant)
-    train([job], lambda message: None)
+    label = run.title if run.settings.hyperparameters.prioritised else "no-lap"
+    job = Job(run.identity, label, settings, root / label)
+    train([job], Listener())
     return job.path
 
 
 def told_to_end(process):
-    """Whether a stopped process has a SIGTERM to come."""
+    """Says whether a stopped process has a pending SIGTERM."""
     (pending,) = re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process}/status").read_text())
     return int(pending, 16) >> (signal.SIGTERM - 1) & 1
 
 
-def test_interrupted_on_a_shared_disk_it_saves_and_goes_on(tmp_path):
+def test_an_interrupted_matrix_on_a_shared_disk_is_saved_and_continued(tmp_path):
     command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 2, *SETTINGS, "--engine", "ray"]
-    of_ray = {"RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": 1}), "RAY_worker_niceness": "0"}  # one core: one must wait
-    process = start(*command, cwd=tmp_path, **of_ray)
+    one_core = {"RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": 1}), "RAY_worker_niceness": "0"}  # so one fleet waits
+    process = start(*command, cwd=tmp_path, **one_core)
     runs = [tmp_path / "runs" / "gym" / "Hopper-v4" / f"seed-{seed}" for seed in (0, 1)]
     begun = wait_for(lambda: [run for run in runs if evaluated(run)], process)
     trainer = trainer_of(begun[0])
-    os.kill(trainer, signal.SIGSTOP)  # until it is told: it may be fast
+    os.kill(trainer, signal.SIGSTOP)  # until it is told to stop, because it may be fast
     process.send_signal(signal.SIGINT)
     wait_for(lambda: told_to_end(trainer), process)
     os.kill(trainer, signal.SIGCONT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "interrupted; the same command goes on where it stopped" in out
+    assert "interrupted; run the same command again to continue" in out
     assert [run for run in runs if run.exists()] == begun
-    assert step_of(latest_checkpoint(begun[0] / "checkpoints")) < STEPS  # only an interruption can have made it
-    code, out, err = mrq(*command, cwd=tmp_path, **of_ray)
+    assert step_of(latest_checkpoint(begun[0] / "checkpoints")) < STEPS  # only an interruption can have written it
+    code, out, err = mrq(*command, cwd=tmp_path, **one_core)
     assert code == 0, err
-    assert "runs: 2, of which 2 to do, 0 finished already" in out
+    assert "runs: 2, to do: 2, already finished: 0" in out
     for run in runs:
         assert evaluated(run) == [0, EVERY, STEPS]
         assert_same(run, trained_here(RunFolder(run), tmp_path / "here"))
 
 
 def test_a_disk_that_is_not_shared_is_refused(tmp_path):
-    """Though every machine has a folder of that name."""
+    """Both machines have a folder of that name."""
     from mrq.benchmark.ray_engine import _marked, _refuse_other_disk
 
     ours, theirs = tmp_path / "ours" / "runs", tmp_path / "theirs" / "runs"
     theirs.mkdir(parents=True)
     with _marked(ours) as marker:
         _refuse_other_disk(ours, marker)
-        with pytest.raises(MRQError, match=r"/theirs/runs on .* is not that of the machine that gave the command"):
+        with pytest.raises(MRQError, match=r"/theirs/runs on .* is another folder than on the machine where"):
             _refuse_other_disk(theirs, marker)
     assert list(ours.iterdir()) == []
     (tmp_path / "file").write_text("")
@@ -213,27 +214,27 @@ def test_a_disk_that_is_not_shared_is_refused(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU that can be used")
-def test_a_gpu_that_cannot_be_used_is_said(tmp_path, temporary):
+def test_an_unusable_gpu_is_refused(tmp_path, temporary):
     with machine(num_cpus=1, num_gpus=1) as made:
         command = ["bench", "gym", "--tasks", "Hopper-v4", "--seeds", 1, *SETTINGS, "--gpus-per-fleet", 0.5]
         code, out, err = mrq(*command, "--engine", "ray", "--address", made.address, cwd=tmp_path)
-    assert (code, "runs: 1, of which 1 to do" in out) == (1, True)
+    assert (code, "runs: 1, to do: 1" in out) == (1, True)
     assert "mrq: a GPU of the cluster cannot be used: " in err
 
 
 @pytest.mark.parametrize("share", [{"cpus_per_fleet": 0.00001}, {"gpus_per_fleet": 0.12345}])
-def test_shares_that_ray_cannot_count(share):
-    with pytest.raises(MRQError, match="Ray knows 4 decimals"):
+def test_shares_with_too_many_decimals_are_refused(share):
+    with pytest.raises(MRQError, match="Ray supports at most 4 decimals"):
         Cluster(**share)
 
 
-def test_an_address_where_no_cluster_is(tmp_path):
+def test_an_address_without_a_cluster_is_refused(tmp_path):
     code, _, err = mrq("bench", "gym", "--seeds", 1, "--engine", "ray", "--address", "127.0.0.1:1", cwd=tmp_path)
     assert code == 1
     assert "there is no Ray cluster at 127.0.0.1:1" in err
 
 
-def test_without_ray_the_option_says_how_to_get_it(tmp_path):
+def test_without_ray_a_sentence_says_how_to_install_it(tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError")
     command = ["bench", "gym", "--seeds", 1, "--engine", "ray"]
     code, _, err = mrq(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path))

@@ -8,7 +8,7 @@ from mrq.environments.making import make_environment
 
 @pytest.fixture(scope="session")
 def renderer():
-    """Skips where nothing can draw; CI has what it takes."""
+    """Skips a test if nothing can render here; in CI, rendering must work."""
     try:
         make_environment("dmc-visual/cartpole-swingup").close()
     except MRQError as error:

@@ -3,12 +3,12 @@ import pytest
 
 from mrq.environments import atari
 from mrq.environments.making import make_environment
-from mrq.environments.spaces import Border
+from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
 
 
 def trajectory(environment, seed, steps):
-    """Frames and rewards of the same actions, whatever the seed."""
+    """Returns frames and rewards; the actions do not depend on the seed."""
     frames, rewards = [environment.reset(seed=seed)[0]], []
     for action in np.random.default_rng(0).integers(environment.action_space.n, size=steps):
         frame, reward, *_ = environment.step(action)
@@ -18,7 +18,7 @@ def trajectory(environment, seed, steps):
 
 
 def area_weights(size, smaller):
-    """How much of each pixel belongs to each of fewer, larger ones (smaller, size)."""
+    """Returns how much of each pixel belongs to each of fewer, larger pixels (smaller, size)."""
     edges = np.arange(smaller + 1) * size / smaller
     pixels = np.arange(size)
     overlap = np.minimum(edges[1:, None], pixels + 1) - np.maximum(edges[:-1, None], pixels)
@@ -29,8 +29,8 @@ def area_weights(size, smaller):
     ("name", "rom"), [("Pong", "pong"), ("MsPacman", "ms_pacman"), ("SpaceInvaders", "space_invaders")]
 )
 def test_the_same_frames_and_rewards_as_the_bare_emulator(name, rom):
-    """Sticky actions, no second skip, the maximum of the last two frames, area-resized, unclipped rewards, minimal
-    actions and no frames before the first action."""
+    """Checks sticky actions, one frame skip, the maximum of the last two frames, area resizing, unclipped rewards,
+    the minimal action set, and that no frames pass before the first action."""
     import ale_py
     from ale_py import roms
 
@@ -62,7 +62,7 @@ def test_the_same_frames_and_rewards_as_the_bare_emulator(name, rom):
 
 def test_an_episode_is_a_function_of_its_seed():
     used, fresh = make_environment("atari/Breakout"), make_environment("atari/Breakout")
-    assert Border(used.observation_space, used.action_space).spec.state_shape == (4, 84, 84)
+    assert Translator(used.observation_space, used.action_space).spec.state_shape == (4, 84, 84)
     trajectory(used, 1, 50)
     frames, rewards = trajectory(fresh, 3, 100)
     assert frames.shape == (101, 84, 84)
@@ -107,7 +107,7 @@ def test_without_a_seed_or_with_a_large_one():
     environment.reset(seed=2**40)
 
 
-def test_filming():
+def test_rendering_for_a_video():
     environment = make_environment("atari/Pong", render_mode="rgb_array")
     frame, _ = environment.reset(seed=0)
     picture = environment.render()
@@ -118,7 +118,7 @@ def test_filming():
     assert environment.metadata["render_fps"] == 15
 
 
-def test_roms_that_cannot_be_read_are_refused_with_what_mends_it(monkeypatch, tmp_path):
+def test_roms_that_cannot_be_read_are_refused_with_advice(monkeypatch, tmp_path):
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
     with pytest.raises(MRQError, match=r"ROM cannot be read: .*pong\.bin'; unset ALE_ROMS_DIR\.$"):
         make_environment("atari/Pong")

@@ -1,4 +1,4 @@
-"""Contacts as the paper's MuJoCo computes them, 3.2.2, which gave the numbers here."""
+"""Contacts are as in the paper's MuJoCo; its version 3.2.2 gave the numbers here."""
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from mrq.environments.making import make_environment
         ("Humanoid-v4", [-0.05139, -0.05507, 1.02869], [0.08258, -0.21874, -2.00473]),
     ],
 )
-def test_the_ground_is_felt_from_the_same_height_on(task, position, velocity):
+def test_contact_with_the_ground_begins_at_the_same_height(task, position, velocity):
     made = make_environment(f"gym/{task}")
     for environment in (made, gym.make(made.spec)):
         environment.reset(seed=0)
@@ -27,14 +27,14 @@ def test_the_ground_is_felt_from_the_same_height_on(task, position, velocity):
         np.testing.assert_allclose(environment.unwrapped.data.qvel[:3], velocity, atol=1e-3)
 
 
-def test_a_model_of_ones_own_is_left_as_it_is():
+def test_a_users_own_model_is_not_changed():
     theirs = make_environment("Ant-v5").unwrapped
     ours = make_environment("Ant-v4", xml_file=theirs.fullpath).unwrapped
     assert ours.model.geom_margin.tolist() == theirs.model.geom_margin.tolist() == [0.01] * ours.model.ngeom
 
 
 @pytest.mark.parametrize("soft", [False, True])
-def test_a_finger_sets_its_spinner_in_motion(soft, monkeypatch):
+def test_the_finger_turns_its_spinner(soft, monkeypatch):
     suite = dmc._suite()
     load = suite.load
 

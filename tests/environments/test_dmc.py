@@ -7,7 +7,7 @@ import pytest
 from dm_env import StepType
 
 from mrq.environments.making import make_environment
-from mrq.environments.spaces import Border
+from mrq.environments.spaces import Translator
 
 RESTARTED = ["cheetah-run", "dog-run", "humanoid-run", "quadruped-fetch", "manipulator-bring_ball", "finger-turn_hard"]
 RESTARTED += ["fish-swim", "hopper-stand", "point_mass-hard", "reacher-hard", "stacker-stack_2", "swimmer-swimmer6"]
@@ -59,7 +59,7 @@ def test_actions_span_the_tasks_own_bounds():
     environment = make_environment("dmc/quadruped-run")
     physics = environment._environment.physics
     spec = raw("quadruped", "run", 0).action_spec()
-    assert not np.array_equal(np.abs(spec.minimum), spec.maximum)  # it is no plain [-1, 1]
+    assert not np.array_equal(np.abs(spec.minimum), spec.maximum)  # not just [-1, 1]
     environment.reset(seed=0)
     for action, bound in [(-1, spec.minimum), (1, spec.maximum), (0, (spec.minimum + spec.maximum) / 2)]:
         environment.step(np.full(environment.action_space.shape, action, np.float32))
@@ -149,7 +149,7 @@ def test_vectors_need_no_renderer_and_pictures_say_what_they_need(renderer):
 @pytest.mark.parametrize(("domain", "task", "camera"), [("walker", "walk", 0), ("quadruped", "walk", 2)])
 def test_pixels(domain, task, camera, renderer):
     environment = make_environment(f"dmc-visual/{domain}-{task}")
-    assert Border(environment.observation_space, environment.action_space).spec.state_shape == (9, 84, 84)
+    assert Translator(environment.observation_space, environment.action_space).spec.state_shape == (9, 84, 84)
     theirs = raw(domain, task, 5)
     theirs.reset()
     first, _ = environment.reset(seed=5)
@@ -164,7 +164,7 @@ def test_pixels(domain, task, camera, renderer):
     assert not np.array_equal(observation, first)
 
 
-def test_filming_a_vector_task(renderer):
+def test_rendering_a_vector_task_for_a_video(renderer):
     environment = make_environment("dmc/cheetah-run", render_mode="rgb_array")
     assert environment.metadata["render_fps"] == 50
     observation, _ = environment.reset(seed=0)

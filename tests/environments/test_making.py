@@ -15,7 +15,7 @@ def test_ids_and_factories():
     assert make_environment("gym/Pendulum-v1").spec.id == "Pendulum-v1"
 
 
-def test_a_module_in_the_present_folder(tmp_path, monkeypatch):
+def test_a_module_in_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "my_own.py").write_text("import gymnasium as gym\ndef make():\n    return gym.make('CartPole-v1')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
@@ -50,10 +50,10 @@ def test_a_module_may_change_the_path_and_import_its_neighbours_late(tmp_path, m
         ("gym/", r"'gym/'; mrq tasks gym lists"),
         ("CartPole", "did you mean CartPole-v1 or CartPole-v0"),
         ("Zzzz", "module:factory"),
-        ("nowhere:Thing", "no module 'nowhere'"),
+        ("nowhere:Thing", "the module 'nowhere', which is neither in the current folder nor installed"),
         ("tests.environments_for_tests:Missing", "has no 'Missing'"),
         ("tests.environments_for_tests:np", "is not a function or class"),
-        ("builtins:dict", "gave dict where a gymnasium.Env"),
+        ("builtins:dict", "returned dict; it must return a gymnasium.Env"),
         ("", "module:factory"),
         ("gym/Pendulun-v1", "did you mean gym/Pendulum-v1"),
         ("dmc/cheeta-run", "there is no environment 'dmc/cheeta-run'; did you mean dmc/cheetah-run"),

@@ -8,7 +8,7 @@ import pytest
 from mrq import MRQError
 from mrq.environments.probing import probe
 from mrq.interface import Spec
-from tests.processes import gone, soon
+from tests.waiting import gone, soon
 
 HERE = "tests.environments_for_tests"
 
@@ -29,20 +29,21 @@ def test_what_tasks_look_like_and_how_long_they_take():
         ("Pendulun-v1", "did you mean Pendulum-v1"),
     ],
 )
-def test_what_does_not_work_is_named(task, words):
+def test_a_task_that_does_not_work_is_named(task, words):
     began = time.monotonic()
     with pytest.raises(MRQError, match=words):
         probe(["Pendulum-v1", task], 60)
     assert time.monotonic() - began < 15
 
 
-def test_an_environment_is_closed_when_it_was_tried_out(tmp_path, monkeypatch):
+def test_an_environment_is_closed_after_it_was_tried_out(tmp_path, monkeypatch):
     monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
     probe([f"{HERE}:Server"], 60)
     assert gone(int((tmp_path / "server").read_text()))
 
 
-def test_what_hangs_is_given_up(monkeypatch):
+@pytest.mark.slow
+def test_an_environment_that_hangs_is_refused(monkeypatch):
     monkeypatch.setattr("mrq.environments.probing.MAKING_SECONDS", 8.0)
     began = time.monotonic()
     with pytest.raises(MRQError, match="hangs did not answer for 9 seconds"):
@@ -50,7 +51,7 @@ def test_what_hangs_is_given_up(monkeypatch):
     assert time.monotonic() - began < 20
 
 
-def test_an_environment_that_hangs_ends_with_whoever_tries_it_out():
+def test_an_environment_that_hangs_ends_with_the_process_that_tries_it_out():
     script = f"from mrq.environments.probing import probe; probe(['{HERE}:hangs'], 1.0)"
     parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
     assert soon(lambda: children(parent.pid))

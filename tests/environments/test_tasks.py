@@ -1,4 +1,4 @@
-"""The paper's 118 tasks: all there, all playable, of the stated sizes, by their suite's protocol."""
+"""The paper's 118 tasks: all exist, have the stated sizes and their suite's protocol, and can be played."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mrq.environments.making import make_environment
-from mrq.environments.spaces import Border
+from mrq.environments.spaces import Translator
 from mrq.environments.tasks import PROTOCOLS, paper_tasks, protocol_of, suite_of
 
 
@@ -46,11 +46,11 @@ def test_every_task_can_be_made_and_played(task, request):
     environment.close()
 
 
-def test_humanoid_is_acted_on_within_its_own_bounds():
+def test_humanoids_actions_span_its_own_bounds():
     environment = make_environment("gym/Humanoid-v4")
-    border = Border(environment.observation_space, environment.action_space)
-    np.testing.assert_allclose(border.action(np.ones(17, np.float32)), 0.4)
-    np.testing.assert_allclose(border.action(np.full(17, -0.5, np.float32)), -0.2)
+    translator = Translator(environment.observation_space, environment.action_space)
+    np.testing.assert_allclose(translator.action(np.ones(17, np.float32)), 0.4)
+    np.testing.assert_allclose(translator.action(np.full(17, -0.5, np.float32)), -0.2)
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date")

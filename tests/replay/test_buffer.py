@@ -1,18 +1,15 @@
-"""Windows and stacks checked by arithmetic: a frame says which episode and step it is."""
-
-from dataclasses import replace
+"""Windows and stacks checked by arithmetic: each frame holds the numbers of its episode and step."""
 
 import numpy as np
 import pytest
 import torch
 
-from mrq import Hyperparameters, MRQError
-from mrq.interface import Spec, Transitions
+from mrq.interface import ReplaySettings, Spec, Transitions
 from mrq.replay import buffer
-from mrq.replay.buffer import Replay, reserve, slots_needed
+from mrq.replay.buffer import Replay
 
 CPU = torch.device("cpu")
-H = Hyperparameters(random_steps=10, replay_capacity=1_000)
+SETTINGS = ReplaySettings(capacity=1_000, horizon=5, priority_exponent=0.4, minimum_priority=1.0)
 VECTOR = Spec((2,), 1, 1, False)
 IMAGE = Spec((1, 84, 84), 4, 2, True)
 
@@ -26,12 +23,13 @@ def frame(spec, episode, step):
 
 
 def play(replay, spec, plans):
-    """Each agent lives through its plan, a list of (length, terminated?), all in lockstep until the shortest is done.
+    """Stores each agent's plan of episodes (length, terminated?), all in lockstep until the shortest plan ends.
 
-    The reward of step t in episode e is 100 e + t + 1, the action's first entry (t + 1) / 100. Returns what each lived.
+    The reward of step t in episode e is 100 e + t + 1, the action's first entry (t + 1) / 100. Returns the (episode,
+    step) of each agent's transitions.
     """
     agents = len(plans)
-    lives = [[] for _ in plans]  # (episode, step) of each transition
+    transitions = [[] for _ in plans]
     episode, step, over = np.zeros(agents, int), np.zeros(agents, int), np.ones(agents, bool)
     for _ in range(min(sum(length for length, _ in plan) for plan in plans)):
         if over.any():
@@ -40,7 +38,7 @@ def play(replay, spec, plans):
         actions = np.zeros((agents, spec.action_size), np.float32)
         actions[:, 0] = (step + 1) / 100
         for agent in range(agents):
-            lives[agent].append((int(episode[agent]), int(step[agent])))
+            transitions[agent].append((int(episode[agent]), int(step[agent])))
         ends = np.array([step[a] + 1 == plans[a][episode[a]][0] for a in range(agents)])
         terminated = np.array([ends[a] and plans[a][episode[a]][1] for a in range(agents)])
         frames = np.stack([frame(spec, episode[a], step[a] + 1) for a in range(agents)])
@@ -49,25 +47,25 @@ def play(replay, spec, plans):
         step += 1
         over = ends
         episode += ends
-    return lives
+    return transitions
 
 
 def samplable(replay, agent):
-    """(episode, step) of every state that may be drawn."""
+    """Returns the (episode, step) of every state that may be drawn."""
     slots = torch.nonzero(replay.priorities.values[agent]).flatten()
     frames = replay.frames[agent, slots]
     pairs = frames[:, 0, 0, :2] if replay.spec.image else frames
     return {(int(e), int(s)) for e, s in pairs}
 
 
-def drawn_windows(replay, states, count=4_000):
+def drawn_windows(replay, states, count=1_000):
     agents = len(replay.cursor)
     uniforms = np.random.default_rng(0).random((agents, count))
     return replay.sample(torch.from_numpy(uniforms), states)
 
 
 def expected_window(plan, episode, step, horizon):
-    """alive flags, and the steps of the observations, past termination the terminal one."""
+    """Returns the alive flags and the observations' steps; after a termination, the terminal one's."""
     length, terminated = plan[episode]
     alive = [1 if not (terminated and step + t > length - 1 and t > 0) else 0 for t in range(horizon + 1)]
     return alive, [min(step + t, length) for t in range(horizon + 1)]
@@ -77,7 +75,7 @@ PLAN = [(7, True), (12, False), (3, True), (4, False), (1, True), (20, True), (6
 
 
 def test_which_states_may_be_sampled():
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [PLAN])
     expected = set()
     for episode, (length, terminated) in enumerate(PLAN):
@@ -88,11 +86,11 @@ def test_which_states_may_be_sampled():
 
 
 def test_a_state_waits_for_five_transitions():
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(4, False)]])
     assert samplable(replay, 0) == set()
     assert not replay.can_sample()
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(5, False)]])
     assert samplable(replay, 0) == {(0, 0)}
     assert replay.can_sample()
@@ -101,7 +99,7 @@ def test_a_state_waits_for_five_transitions():
 @pytest.mark.parametrize("states", [range(6), (0, 3)], ids=["encoder", "value"])
 def test_windows_for_three_agents(states):
     plans = [PLAN, PLAN[3:] + PLAN[:3], PLAN[::-1]]
-    replay = Replay([VECTOR] * 3, H, 120, CPU)
+    replay = Replay([VECTOR] * 3, SETTINGS, 120, CPU)
     play(replay, VECTOR, plans)
     windows = drawn_windows(replay, states)
     horizon = states[-1]
@@ -124,12 +122,12 @@ def test_windows_for_three_agents(states):
 def test_the_ring_wraps_without_mixing_old_and_new(spec):
     plans = [PLAN * 6, [(5, True), (13, False)] * 22]
     slots = 100
-    replay = Replay([spec] * 2, H, slots, CPU)
-    lives = play(replay, spec, plans)
+    replay = Replay([spec] * 2, SETTINGS, slots, CPU)
+    transitions = play(replay, spec, plans)
     assert (replay.filled == slots).all()
     windows = drawn_windows(replay, range(6), 500)
     for agent, plan in enumerate(plans):
-        held = set(lives[agent][-slots:])
+        held = set(transitions[agent][-slots:])
         for observations, alive in zip(windows.states[agent], windows.alive[agent], strict=True):
             pixels = observations[:, :, 0, :2].int() if spec.image else observations[:, None].int()
             episode, step = pixels[0, -1].tolist()
@@ -142,22 +140,22 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
 
 
 def test_stacks_repeat_the_first_frame_and_the_present_state_is_the_latest():
-    replay = Replay([IMAGE] * 1, H, 100, CPU)
+    replay = Replay([IMAGE], SETTINGS, 100, CPU)
     play(replay, IMAGE, [[(6, True), (2, False)]])
     assert replay.present_state(0).shape == (4, 1, 84, 84)
     assert replay.present_state(0)[:, 0, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
 
 
-def test_mean_absolute_reward_counts_transitions_alone():
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+def test_mean_absolute_reward_counts_only_transitions():
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(2, True), (3, False)]])
     assert replay.mean_absolute_reward().item() == pytest.approx((1 + 2 + 101 + 102 + 103) / 5)
-    replay.rewards *= -1
+    replay.rewards.neg_()
     assert replay.mean_absolute_reward().item() == pytest.approx((1 + 2 + 101 + 102 + 103) / 5)
 
 
 def test_new_states_get_the_highest_priority_seen():
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(3, True)]])
     replay.priorities.update(torch.tensor([[0]]), torch.tensor([[32.0]]))
     play(replay, VECTOR, [[(2, True)]])
@@ -165,26 +163,32 @@ def test_new_states_get_the_highest_priority_seen():
 
 
 def test_termination_is_remembered_for_each_agent():
-    replay = Replay([VECTOR] * 2, H, 100, CPU)
+    replay = Replay([VECTOR] * 2, SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(8, False)], [(3, True), (5, False)]])
     assert replay.terminated_before.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["vector", "image"])
-def test_state_round_trip_also_into_a_larger_ring(spec):
-    replay = Replay([spec] * 2, H, 100, CPU)
+def test_making_room_changes_nothing_else(spec):
+    replay = Replay([spec] * 2, SETTINGS, 100, CPU)
     play(replay, spec, [PLAN, PLAN[::-1]])
     replay.priorities.update(torch.zeros(2, 1, dtype=torch.long), torch.full((2, 1), 3.0))
-    larger = replay.grown(150)
     uniforms = torch.from_numpy(np.random.default_rng(0).random((2, 64)))
-    for ours, theirs in zip(replay.sample(uniforms, range(6)), larger.sample(uniforms, range(6)), strict=True):
+
+    def read():
+        on_host = replay.present_state(1), replay.episode_actions(0)
+        return *replay.sample(uniforms, range(6)), *map(torch.from_numpy, on_host)
+
+    before = read()
+    assert not replay.make_room(100)
+    assert replay.make_room(150)
+    assert replay.slots == 150
+    for ours, theirs in zip(before, read(), strict=True):
         assert torch.equal(ours, theirs)
-    np.testing.assert_array_equal(replay.present_state(1), larger.present_state(1))
-    np.testing.assert_array_equal(replay.episode_actions(0), larger.episode_actions(0))
 
 
 def test_a_ring_that_is_not_full_fits_a_smaller_one():
-    large, small = Replay([VECTOR], H, 900, CPU), Replay([VECTOR], H, 100, CPU)
+    large, small = Replay([VECTOR], SETTINGS, 900, CPU), Replay([VECTOR], SETTINGS, 100, CPU)
     play(large, VECTOR, [PLAN])
     small.load_state_of(0, *large.state_of(0))
     uniforms = torch.from_numpy(np.random.default_rng(0).random((1, 64)))
@@ -194,7 +198,7 @@ def test_a_ring_that_is_not_full_fits_a_smaller_one():
 
 def test_a_fleets_padding_is_neither_saved_nor_needed():
     wide = Spec((5,), 1, 4, False)
-    both = Replay([VECTOR, wide], H, 100, CPU)
+    both = Replay([VECTOR, wide], SETTINGS, 100, CPU)
     both.begin(np.ones(2, bool), np.array([[1, 2, 0, 0, 0], [1, 2, 3, 4, 5]], np.float32))
     actions = np.array([[0.5, 0, 0, 0], [0.1, 0.2, 0.3, 0.4]], np.float32)
     none = np.zeros(2, bool)
@@ -202,17 +206,17 @@ def test_a_fleets_padding_is_neither_saved_nor_needed():
     arrays, counters = both.state_of(0)
     assert arrays["frames-0"].tolist() == [[1, 2], [0, 0]]
     assert arrays["actions-0"].tolist() == [[0.5], [0]]
-    alone = Replay([VECTOR], H, 100, CPU)
+    alone = Replay([VECTOR], SETTINGS, 100, CPU)
     alone.load_state_of(0, arrays, counters)
     assert alone.episode_actions(0).tolist() == [[0.5]]
     assert both.state_of(1)[0]["frames-0"].tolist() == [[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]]
 
 
-def test_what_has_not_changed_since_is_saved_in_the_same_blocks(monkeypatch):
+def test_blocks_that_did_not_change_are_saved_as_before(monkeypatch):
     monkeypatch.setattr(buffer, "BLOCK_BYTES", 80)  # ten frames of two floats
-    replay = Replay([VECTOR], H, 100, CPU)
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(29, False)]])
-    again = Replay([VECTOR], H, 100, CPU)
+    again = Replay([VECTOR], SETTINGS, 100, CPU)
     again.load_state_of(0, *replay.state_of(0))
     play(again, VECTOR, [[(6, False)]])
     after, _ = again.state_of(0)
@@ -221,29 +225,11 @@ def test_what_has_not_changed_since_is_saved_in_the_same_blocks(monkeypatch):
     assert after["frames-3"].tolist() == [[0, step] for step in range(7)]
 
 
-def test_the_episode_under_way():
-    replay = Replay([VECTOR] * 1, H, 100, CPU)
+def test_the_current_episode():
+    replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(3, True), (5, False)]])
     np.testing.assert_allclose(replay.episode_actions(0)[:, 0], [0.01, 0.02, 0.03, 0.04, 0.05])
     np.testing.assert_array_equal(replay.present_state(0), [[1, 5]])
-    long = Replay([VECTOR] * 1, H, 100, CPU)
+    long = Replay([VECTOR], SETTINGS, 100, CPU)
     play(long, VECTOR, [[(100, False)]])
     assert long.episode_actions(0) is None
-
-
-def test_memory_is_said_before_it_is_taken_and_refused_where_it_is_not_there(monkeypatch):
-    spec = Spec((1, 84, 84), 4, 18, True)
-    monkeypatch.setattr(buffer, "available_memory", lambda device: 10_000_000_000)
-    assert "7.1 GB of 10.0 GB" in reserve(1, spec, 1_000_000, CPU)
-    with pytest.raises(
-        MRQError, match=r"would take 14\.3 GB .* 10\.0 GB free; --replay-capacity (\d+) would fit"
-    ) as error:
-        reserve(2, spec, 1_000_000, CPU)
-    fits = int(str(error.value).split("--replay-capacity ")[1].split()[0])
-    reserve(2, spec, fits, CPU)
-
-
-def test_short_runs_take_less_and_never_more_than_the_capacity():
-    assert slots_needed(10_000, Hyperparameters()) == 20_000
-    assert slots_needed(5_000_000, Hyperparameters()) == 1_000_000
-    assert slots_needed(5_000_000, replace(H, replay_capacity=500)) == 500

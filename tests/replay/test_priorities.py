@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mrq.replay.priorities import BLOCK, Priorities
 
@@ -57,3 +59,38 @@ def test_update_is_max_of_1_and_delta_to_the_0_4():
     priorities.update(torch.tensor([[2]]), torch.tensor([[0.0]]))
     assert priorities.values[0, 2].item() == 1.0
     assert priorities.highest.item() == pytest.approx(4.0), "the largest seen so far, not the largest now"
+
+
+SLOTS = 2 * BLOCK + 10
+FEW = st.lists(st.sampled_from([0, 1, BLOCK - 1, BLOCK, 2 * BLOCK - 1, 2 * BLOCK, SLOTS - 1]), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(FEW, FEW, st.booleans(), st.integers(0, 1_000)), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_any_changes_leave_each_block_with_its_sum_and_each_slot_with_its_share(changes):
+    priorities, values, highest = make(agents=2), np.zeros((2, SLOTS)), np.ones(2)
+    for first, second, by_errors, seed in changes:
+        count = min(len(first), len(second))
+        slots = np.array([first[:count], second[:count]])
+        numbers = np.random.default_rng(seed).uniform(0, 9, slots.shape).astype(np.float32)
+        if by_errors:  # of a slot's errors the largest counts
+            priorities.update(torch.from_numpy(slots), torch.from_numpy(numbers))
+            numbers = np.maximum(numbers, 1) ** 0.4
+            highest = np.maximum(highest, numbers.max(1))
+        else:  # one number per slot
+            numbers[:] = slots * 0.01
+            priorities.set(torch.tensor([[0], [1]]), torch.from_numpy(slots), torch.from_numpy(numbers))
+        for agent in range(2):
+            values[agent, slots[agent]] = 0
+            np.maximum.at(values[agent], slots[agent], numbers[agent])
+    np.testing.assert_allclose(priorities.highest, highest, rtol=1e-6)
+    np.testing.assert_allclose(priorities.values[:, :SLOTS], values, rtol=1e-6)
+    blocks = priorities.values.view(2, 3, BLOCK)
+    np.testing.assert_allclose(priorities.sums, blocks.sum(-1), rtol=1e-6)
+    for agent in range(2):
+        held = np.flatnonzero(values[agent])
+        if len(held):
+            shares = values[agent, held]
+            middles = (shares.cumsum() - shares / 2) / shares.sum()
+            uniforms = torch.from_numpy(np.tile(middles, (2, 1)))
+            assert priorities.draw(uniforms)[agent].tolist() == held.tolist()

@@ -1,4 +1,4 @@
-"""Pictures whose points are worked out by hand, and the files that they are written to."""
+"""Checks the points of pictures against numbers computed by hand, and the files that they are written to."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -6,22 +6,22 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from mrq import MRQError
-from mrq.benchmark.variants import VARIANTS
 from mrq.environments.tasks import names_in
-from mrq.report.bars import draw_bars, ordered
+from mrq.report.bars import bars, draw_bars
+from mrq.report.columns import VARIANTS
 from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import task_panels
 from mrq.report.figures import colours_of, draw, file_names, write_figures
 from mrq.report.report import build
 from mrq.report.svg import PALETTE
 from mrq.report.tables import suite_table
-from tests.report.made_up import run
+from tests.report.example_runs import run
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def shapes(svg, kind, name):
-    """Elements of a kind that have this among their classes."""
+    """Returns the elements of a kind with this class."""
     return [found for found in ElementTree.fromstring(svg).iter(SVG + kind) if name in found.get("class", "").split()]
 
 
@@ -30,7 +30,7 @@ def points(found):
 
 
 def test_a_curves_points_by_hand():
-    """Steps 0 to 1M lie between 44 and 348; the axis of values leaves a 25th of their range free at both ends."""
+    """Steps 0 to 1M are drawn between 44 and 348. The value axis adds a 25th of the range at both ends."""
     (panel,) = task_panels([run("gym/Hopper-v4", seed, 2000.0 + 2000 * seed) for seed in range(2)])
     svg, _, _, hover = draw_curves(panel, {"MR.Q": 0})
     (line,) = shapes(svg, "path", "line")
@@ -41,7 +41,7 @@ def test_a_curves_points_by_hand():
     heights = [bottom - (value - low) / (high - low) * 150 for value in (0, 1500, 3000)]
     assert points(line) == [(x, pytest.approx(y, abs=0.051)) for x, y in zip((44, 196, 348), heights, strict=True)]
     (band,) = shapes(svg, "path", "band")
-    ends = [0, 1000, 2000, 4000, 2000, 0]  # there along the lower end, and back along the upper
+    ends = [0, 1000, 2000, 4000, 2000, 0]  # forth along the lower ends, back along the upper ones
     assert [y for _, y in points(band)] == pytest.approx(
         [bottom - (v - low) / (high - low) * 150 for v in ends], abs=0.051
     )
@@ -53,7 +53,7 @@ def test_a_curves_points_by_hand():
     assert hover["paper"] == [1_000_000, 2692, 2131, 3309]
 
 
-def test_what_is_not_finished_is_dashed_and_stops_on_the_suites_axis():
+def test_unfinished_runs_are_dashed_and_end_within_the_axis_of_the_suite():
     (panel,) = task_panels([run("dmc/cheetah-run", 0, 600.0, steps=250_000)])
     svg, _, _, hover = draw_curves(panel, {"MR.Q": 0})
     (line,) = shapes(svg, "path", "line")
@@ -64,14 +64,14 @@ def test_what_is_not_finished_is_dashed_and_stops_on_the_suites_axis():
 
 
 def test_points_against_hours_by_hand():
-    """PPO takes an hour, MR.Q four on average: they lie between 44 and 348, at the heights that they have by steps."""
+    """PPO takes one hour, MR.Q four on average. They are drawn between 44 and 348, at the same heights as by steps."""
     records = [run("gym/Hopper-v4", seed, 2000.0, seconds=10_800.0 + 7_200 * seed) for seed in range(2)]
     records += [run("gym/Hopper-v4", 0, 3000.0, "PPO", seconds=3_600.0)]
     records += [run("gym/Hopper-v4", 0, 4000.0, "SAC", seconds=None)]
     (panel,) = task_panels(records)
     colours = {"MR.Q": 0, "PPO": 1, "SAC": 2}
     steps, hours = draw_curves(panel, colours), draw_curves(panel, colours, HOURS)
-    ppo, ours = shapes(hours.svg, "path", "line")  # what has the first colour is drawn last
+    ppo, ours = shapes(hours.svg, "path", "line")  # the first colour is drawn last
     assert [x for x, _ in points(ppo)] == [44, 82, 120]
     assert [x for x, _ in points(ours)] == [44, 196, 348]
     by_steps = shapes(steps.svg, "path", "line")[1:]
@@ -79,7 +79,7 @@ def test_points_against_hours_by_hand():
     assert (hours.height, hours.hover["box"]) == (steps.height, steps.hover["box"])
     assert [text.text for text in shapes(hours.svg, "text", "ink")] == ["MR.Q (2 seeds)", "PPO (1 seed)"]
     assert "hours of training" in [text.text for text in shapes(hours.svg, "text", "faint")]
-    assert (shapes(hours.svg, "path", "paper"), hours.hover["paper"]) == ([], None)  # its hours were another machine's
+    assert (shapes(hours.svg, "path", "paper"), hours.hover["paper"]) == ([], None)  # the paper used other hardware
     assert (steps.hover["axis"], hours.hover["axis"], hours.hover["last"]) == ("steps", "hours", 4)
     data = {curve["name"]: (curve["hours"], curve["steps"]) for curve in hours.hover["curves"]}
     at = [0, 500_000, 1_000_000]
@@ -88,13 +88,13 @@ def test_points_against_hours_by_hand():
 
 
 @pytest.mark.parametrize(("other", "seconds"), [(None, None), ("no-lap", 2.0), ("SAC", None)])
-def test_one_algorithms_hours_are_compared_with_nothing(other, seconds):
+def test_the_hours_of_a_single_algorithm_are_not_drawn(other, seconds):
     records = [run("gym/Hopper-v4", 0, 2000.0)]
     records += [run("gym/Hopper-v4", 0, 2000.0, other, seconds=seconds)] if other else []
     assert [figure.name for figure in draw(build(records))] == ["curve-gym", "curve-gym-Hopper-v4"]
 
 
-def test_steps_and_hours_stand_side_by_side_as_one():
+def test_steps_and_hours_are_also_drawn_side_by_side():
     records = [run("gym/Hopper-v4", 0, 2000.0), run("gym/Hopper-v4", 0, 2000.0, "<i>"), run("gym/Ant-v4", 0, 2000.0)]
     figures = draw(build(records))
     assert [(figure.kind, figure.name) for figure in figures] == [
@@ -114,7 +114,7 @@ def test_bars_by_hand():
         "gym",
         [run(task, seed, 2000.0, name) for task in names_in("gym") for seed in range(2) for name in ("MR.Q", "no-lap")],
     )
-    names = [name for name, _ in ordered(table)]
+    names = [name for name, _ in bars(table)]
     assert names == ["MR.Q", *(f"{name} (paper)" for name in ("MR.Q", "TD7", "TD-MPC2", "DreamerV3", "PPO"))]
     svg, width, height = draw_bars(table, {"MR.Q": 0, "no-lap": 1})
     assert ElementTree.fromstring(svg).get("viewBox") == f"0 0 {width} {height}"
@@ -131,7 +131,7 @@ def test_bars_by_hand():
     )
 
 
-def test_every_figure_is_a_file(tmp_path):
+def test_every_figure_has_its_own_file(tmp_path):
     records = [run(task, 0, 2000.0) for task in names_in("gym")] + [run("gym/<b>:a/b", 0, 1.0, "<i>")]
     figures = draw(build(records))
     write_figures(figures, tmp_path / "figures")
@@ -148,7 +148,7 @@ def test_every_figure_is_a_file(tmp_path):
         write_figures(figures, tmp_path / "file")
 
 
-def test_the_aggregate_is_of_whole_suites_alone():
+def test_bars_are_drawn_for_complete_suites_only():
     kinds = [figure.kind for figure in draw(build([run("gym/Hopper-v4", 0, 2000.0)]))]
     assert kinds == ["suite", "task"]
 

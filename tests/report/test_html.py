@@ -1,4 +1,4 @@
-"""The page, read as a browser would."""
+"""Reads the HTML page as a browser does."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from mrq.report.figures import draw
 from mrq.report.html import html
 from mrq.report.html_tables import shade
 from mrq.report.report import build
-from tests.report.made_up import run
+from tests.report.example_runs import run
 
 VOID = {"meta"}
 HOSTILE = '</script><script>alert("1")</script><img src=x onerror=alert(2)>'
 
 
 class Page(HTMLParser):
-    """Checks that elements nest, and keeps what there is in them."""
+    """A parser that checks that elements nest, and keeps their attributes and texts."""
 
     def __init__(self, text):
         super().__init__()
@@ -45,14 +45,14 @@ def page(records):
 
 @pytest.fixture(scope="module")
 def whole():
-    """A whole suite, one of it unfinished, two algorithms, a variant and a task that the paper does not have."""
+    """Returns a page of a complete suite, an unfinished run, two algorithms, a variant and a task not in the paper."""
     records = [run(task, seed, 2000.0) for task in names_in("gym") for seed in range(2)]
     records += [run("gym/Ant-v4", 0, 2000.0 * share, name) for name, share in (("no-lap", 0.5), ("PPO", 0.7))]
     records += [run("gym/Ant-v4", 5, 900.0, steps=100_000), run("gym/CartPole-v1", 0, 500.0, steps=30_000)]
     return page(records)
 
 
-def test_it_needs_nothing_else(whole):
+def test_the_page_loads_nothing_else(whole):
     found = Page(whole)
     assert {"script", "style", "svg", "table", "figure"} <= {tag for tag, _ in found.elements}
     for _, attributes in found.elements:
@@ -63,14 +63,14 @@ def test_it_needs_nothing_else(whole):
     assert "url(" not in whole.lower().replace("createobjecturl(", "")
 
 
-def test_its_sections_are_linked(whole):
+def test_the_contents_link_to_the_sections(whole):
     found = Page(whole)
     links = [attributes["href"][1:] for tag, attributes in found.elements if tag == "a"]
-    assert links == ["summary", "gym", "other", "study", "alone", "ran", "missing"]
+    assert links == ["summary", "gym", "other", "study", "uncompared", "runs", "missing"]
     assert [attributes["id"] for tag, attributes in found.elements if tag == "section"] == links
 
 
-def test_its_tables_have_ours_beside_the_papers(whole):
+def test_tables_have_our_results_beside_the_papers(whole):
     assert re.search(
         r'<th scope="row">Hopper-v4</th><td><b>2,000</b> <small>\[2,000, 2,000\] \(2\)</small></td>', whole
     )
@@ -80,11 +80,11 @@ def test_its_tables_have_ours_beside_the_papers(whole):
     assert "no-lap" not in heads
     assert "100k of 1M" in whole
     text = " ".join(Page(whole).texts)
-    assert "Left out, since MR.Q has not completed all their tasks: DMC proprioceptive (0 of 28 tasks)" in text
+    assert "Incomplete suites are left out. MR.Q has completed: DMC proprioceptive (0 of 28 tasks)" in text
     assert "14 runs" in text
 
 
-def test_every_figure_of_curves_can_be_hovered(whole):
+def test_every_figure_of_curves_has_data_for_the_pointer(whole):
     found = Page(whole)
     names = [attributes["data-name"] for tag, attributes in found.elements if tag == "figure"]
     data = json.loads(found.scripts[0])
@@ -96,23 +96,23 @@ def test_every_figure_of_curves_can_be_hovered(whole):
     assert ant["curves"][2]["mean"] == [0, 700, 1400]
 
 
-def test_steps_and_hours_stand_side_by_side(whole):
+def test_curves_by_steps_and_by_hours_stand_side_by_side(whole):
     pairs = re.findall(r'<div class="pair"><figure data-name="([^"]*)">.*?<figure data-name="([^"]*)">', whole)
-    assert pairs == [("curve-gym-Ant-v4", "hours-gym-Ant-v4")]  # the one task of two algorithms
-    assert "A point's hours are the mean of its seeds' at that step" in " ".join(Page(whole).texts)
+    assert pairs == [("curve-gym-Ant-v4", "hours-gym-Ant-v4")]  # the only task with two algorithms
+    assert "The hours of a point are the mean over its seeds" in " ".join(Page(whole).texts)
     alone = page([run("gym/Hopper-v4", 0, 1.0), run("gym/Hopper-v4", 0, 1.0, "no-lap")])
     assert 'class="pair"' not in alone
-    assert "A point's hours" not in " ".join(Page(alone).texts)
+    assert "The hours of a point" not in " ".join(Page(alone).texts)
 
 
-def test_hours_of_different_machines_are_not_compared_in_silence():
+def test_the_page_says_if_hours_are_from_different_machines():
     def on(device, precision="bf16"):
         return (("device", device), ("CPU", "8 cores"), ("precision", precision))
 
-    def says(*setups):
-        records = [run("gym/Hopper-v4", seed, 1.0, setup=setup) for seed, setup in enumerate(setups[1:])]
-        text = " ".join(Page(page([*records, run("gym/Hopper-v4", 0, 1.0, "PPO", setup=setups[0])])).texts)
-        note = text.partition("A point's hours")[2].partition("each count its hours.")[2]
+    def says(*provenances):
+        records = [run("gym/Hopper-v4", seed, 1.0, provenance=one) for seed, one in enumerate(provenances[1:])]
+        text = " ".join(Page(page([*records, run("gym/Hopper-v4", 0, 1.0, "PPO", provenance=provenances[0])])).texts)
+        note = text.partition("The hours of a point")[2].partition("each count its hours.")[2]
         return re.findall(r"Not all ran[^:]*|Runs of[^:]*", note.partition("Gym locomotion:")[0])
 
     assert says(on("CPU"), on("CPU"), on("CPU")) == []
@@ -133,20 +133,20 @@ def test_speed_and_size_of_every_algorithm():
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in body.split("</tr>")[:-1]]
     assert rows[0] == ["MR.Q", "100", "4.65M to 4.71M", "450", "834"]
     assert rows[1][1:] == ["2,000", "-", "-", "-"]
-    assert len(rows) == 2  # a variant is no algorithm, and of SAC nothing is known
+    assert len(rows) == 2  # not the variant, and not SAC, whose speed and size are unknown
     assert HOSTILE in Page(text).texts
     assert "Speed and size" not in page([run("gym/Hopper-v4", 0, 1.0, "SAC", seconds=None)])
 
 
-def test_what_is_not_finished_has_nothing_of_the_papers_in_its_section():
+def test_unfinished_runs_are_not_compared_with_the_paper():
     text = page([run("dmc/cheetah-run", 0, 600.0, steps=100_000)])
-    assert "No run has come to step 500,000 yet, so nothing here is compared with the paper." in text
+    assert "No run has reached step 500,000 yet, so nothing here is compared with the paper." in text
     assert "(paper)" not in text
     assert "MR.Q in the paper" not in " ".join(Page(text).texts)
-    assert "No suite is here yet, since MR.Q has not completed all the tasks of one: Gym" in text
+    assert "No suite is complete yet. MR.Q has completed: Gym" in text
 
 
-def test_names_that_others_chose_do_no_harm():
+def test_hostile_names_are_escaped():
     text = page([run(f"gym/{HOSTILE}", 0, 1.0, HOSTILE, 1_000, (("device", HOSTILE),))])
     found = Page(text)
     assert [tag for tag, _ in found.elements].count("script") == 2

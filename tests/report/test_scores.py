@@ -1,11 +1,11 @@
-"""Our normalisation and aggregates against the paper's own tables."""
+"""Checks our normalisation and aggregates against the paper's own tables."""
 
 import numpy as np
 import pytest
 
 from mrq import MRQError
-from mrq.benchmark.variants import VARIANTS
 from mrq.environments.tasks import PROTOCOLS, paper_tasks
+from mrq.report.columns import VARIANTS
 from mrq.report.published import aggregates, design_study, normalisation, results
 from mrq.report.scores import AGGREGATES, interquartile_mean, score
 
@@ -13,7 +13,7 @@ CONTROL = ("dmc", "dmc-visual")
 
 
 def aggregate(suite, algorithm, name, shift):
-    """What a row of aggregates should be, with `shift` added to each of the table's returns."""
+    """Computes an aggregate from the table's returns, with `shift` added to each."""
     means = {
         task: r.mean for (task, name), r in results().items() if name == algorithm and task.startswith(f"{suite}/")
     }
@@ -22,19 +22,19 @@ def aggregate(suite, algorithm, name, shift):
 
 
 @pytest.mark.parametrize(("suite", "name", "algorithm"), aggregates())
-def test_every_aggregate_row_of_the_paper_comes_out(suite, name, algorithm):
-    """Up to what its tables cut off: a return of 0 may be anything between -1 and 1, one of 12 up to 13."""
+def test_the_tables_reproduce_every_aggregate_row_of_the_paper(suite, name, algorithm):
+    """The tables truncate: a return of 0 may be anything between -1 and 1, a return of 12 anything up to 13."""
     unit, published = 1 if suite in CONTROL else 0.01, aggregates()[suite, name, algorithm].mean
     plain = aggregate(suite, algorithm, name, lambda _: 0)
     lowest = aggregate(suite, algorithm, name, lambda x: -1 if x <= 0 else 0)
     highest = aggregate(suite, algorithm, name, lambda x: 1 if x >= 0 else 0)
     assert lowest - unit < published < highest + unit
-    by_cutting = {("atari", "MR.Q", "Median"), ("atari", "DQN", "IQM")}  # one game's score decides these
-    assert abs(plain - published) < unit or (suite, algorithm, name) in by_cutting
+    by_truncation = {("atari", "MR.Q", "Median"), ("atari", "DQN", "IQM")}  # one game's score decides these
+    assert abs(plain - published) < unit or (suite, algorithm, name) in by_truncation
 
 
-def test_the_papers_columns_for_two_missing_games_repeat_another_games_numbers():
-    """DQN and Rainbow were not run on Defender and Surround; with the numbers printed there nothing would come out."""
+def test_two_columns_of_the_paper_repeat_another_games_numbers_for_two_missing_games():
+    """DQN and Rainbow were not run on Defender and Surround; the numbers printed there contradict the aggregates."""
     rainbow = {task: row.mean for (task, name), row in results().items() if name == "Rainbow"}
     assert len(rainbow) == 55
     printed = rainbow | {"atari/Defender": 116_954, "atari/Surround": 3_488}
@@ -64,19 +64,19 @@ def test_scores_by_hand():
     assert score("atari/Pong", 14.6) == pytest.approx(1)
     assert score("atari/Skiing", -30_000.0) == pytest.approx((-30_000 + 17_098.1) / (-4_336.9 + 17_098.1))
     assert score("dmc/dog-run", 569.0) == score("dmc-visual/dog-run", 569.0) == 0.569
-    assert score("Hopper-v4", 3226.0) == 1  # the suite may be left out
-    with pytest.raises(MRQError, match="gym/Pendulum-v1 is none of the paper's tasks"):
+    assert score("Hopper-v4", 3226.0) == 1  # the suite may be omitted
+    with pytest.raises(MRQError, match="gym/Pendulum-v1 is not one of the paper's tasks"):
         score("gym/Pendulum-v1", 0.0)
     np.testing.assert_allclose(score("atari/Boxing", np.array([0.1, 12.1])), [0, 1])
 
 
 def test_aggregates_by_hand():
     tasks = [np.array([100.0, 2.0]), np.array([1.0, 3.0, -50.0])]
-    assert interquartile_mean(tasks) == 2  # one of five off each end
-    assert interquartile_mean([np.array([1.0, 5.0, 9.0])]) == 5  # a quarter of three is not one
+    assert interquartile_mean(tasks) == 2  # without one of five at each end
+    assert interquartile_mean([np.array([1.0, 5.0, 9.0])]) == 5  # a quarter of three is less than one
     assert AGGREGATES["Mean"](tasks) == pytest.approx((51 - 46 / 3) / 2)
     assert AGGREGATES["Median"]([*tasks, np.array([7.0])]) == 7
-    several = [np.array([[1.0, 3.0], [5.0, 7.0]]), np.array([[4.0], [0.0]])]  # two drawings of two tasks
+    several = [np.array([[1.0, 3.0], [5.0, 7.0]]), np.array([[4.0], [0.0]])]  # two resamples of two tasks
     np.testing.assert_allclose(AGGREGATES["Mean"](several), [3, 3])
     np.testing.assert_allclose(AGGREGATES["Median"](several), [3, 3])
     np.testing.assert_allclose(AGGREGATES["IQM"](several), [8 / 3, 4])

@@ -1,16 +1,16 @@
-"""The writer of SVG."""
+"""Checks elements, paths, scales and ticks of SVG pictures."""
 
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
-from mrq.report.brevity import short, shortened
+from mrq.report.formatting import short, shortened
 from mrq.report.markup import element, escaped, number
 from mrq.report.svg import path, picture, scale, side_by_side, text, ticks
 
 
-def test_what_others_wrote_is_escaped():
+def test_text_from_outside_is_escaped():
     hostile = '</text><script>alert("1")</script>\x00&'
     drawn = ElementTree.fromstring(picture(10, 10, hostile, [text(1, 2, hostile)]))
     (child,) = drawn

@@ -1,4 +1,4 @@
-"""Tables of made-up runs whose numbers are worked out by hand."""
+"""Checks tables of example runs against numbers computed by hand."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,18 @@ from mrq.report.intervals import estimate
 from mrq.report.records import external
 from mrq.report.report import build
 from mrq.report.scores import mean
-from mrq.report.tables import alone, design_study, suite_table
+from mrq.report.tables import design_study, suite_table, uncompared
 from mrq.report.text import as_csv, markdown
-from tests.report.made_up import run
+from tests.report.example_runs import run
 
 GYM = [task.name for task in paper_tasks() if task.suite == "gym"]
 
 
-def test_a_suite_of_two_tasks_of_five():
+def test_a_suite_with_two_of_its_five_tasks():
     values = {"gym/Hopper-v4": [1000.0, 3000.0], "gym/Walker2d-v4": [2000.0, 4000.0, 6000.0]}
     records = [run(t, seed, value, parameters=7_500) for t, own in values.items() for seed, value in enumerate(own)]
     table = suite_table("gym", records)
-    assert (table.ours, table.covered, table.whole) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], False)
+    assert (table.ours, table.covered, table.complete) == (["MR.Q"], ["gym/Hopper-v4", "gym/Walker2d-v4"], False)
     hopper = table.rows["gym/Hopper-v4"]["MR.Q"]
     assert (hopper.mean, hopper.interval, hopper.seeds) == (2000, (1000, 3000), 2)  # both seeds may be drawn twice
     assert table.rows["gym/Hopper-v4"]["MR.Q (paper)"][:2] == (2692, (2131, 3309))
@@ -32,11 +32,11 @@ def test_a_suite_of_two_tasks_of_five():
     assert (paper.mean, paper.interval) == (pytest.approx(np.mean(theirs)), None)  # of the same two tasks
     text = markdown(build(records))
     assert "| Hopper-v4 | 2,000 [1,000, 3,000] (2) | 3,511 [3,245, 3,746] |" in text
-    assert "of the suite's 5 tasks, of which we have 2." in text
+    assert "Aggregates cover 2 of the suite's 5 tasks." in text
     assert "| MR.Q | gym | 2 | 5 | 2 to 3 | 5,000,000 | 0.0 | 500,000 | 7.5k |" in text
 
 
-def test_a_whole_suite_has_the_papers_own_aggregates():
+def test_a_complete_suite_has_the_papers_own_aggregates():
     records = [run(task, seed, 1000.0) for task in GYM for seed in range(2)]
     table = suite_table("gym", records)
     assert table.aggregates["IQM"]["MR.Q (paper)"][:2] == (1.50, (1.44, 1.55))
@@ -48,11 +48,11 @@ def test_a_whole_suite_has_the_papers_own_aggregates():
     assert len(lines) == 1 + (5 + 3) * 6  # five tasks and three aggregates, five columns of the paper's and ours
 
 
-def test_what_is_not_finished_is_compared_with_nothing():
+def test_unfinished_runs_are_not_compared():
     records = [run("dmc/cheetah-run", seed, 600.0, steps=100_000 + 50_000 * seed) for seed in range(2)]
     assert suite_table("dmc", records) is None
-    (unfinished,) = alone(records)
-    assert (unfinished.task, unfinished.step, unfinished.steps) == ("dmc/cheetah-run", 100_000, 500_000)
+    (unfinished,) = uncompared(records)
+    assert (unfinished.task, unfinished.step, unfinished.final_step) == ("dmc/cheetah-run", 100_000, 500_000)
     assert (unfinished.cell.mean, unfinished.cell.seeds) == (600, 1)  # the other was not evaluated there
     text = markdown(build(records))
     assert "| dmc/cheetah-run | MR.Q | 100,000 of 500,000 | 600 (1) |" in text
@@ -63,10 +63,10 @@ def test_what_is_not_finished_is_compared_with_nothing():
         build([run("gym/CartPole-v1", 0, 500.0, steps=30_000)])
     )
     longer = [run("dmc/cheetah-run", 0, 600.0, steps=1_000_000)]
-    assert suite_table("dmc", longer).rows["dmc/cheetah-run"]["MR.Q"].mean == 300  # what it had at the suite's end
+    assert suite_table("dmc", longer).rows["dmc/cheetah-run"]["MR.Q"].mean == 300  # its return at the suite's last step
 
 
-def test_markdown_has_a_row_a_line_whatever_a_task_is_called():
+def test_markdown_has_one_line_per_row_whatever_the_name_of_the_task():
     text = markdown(build([run("a\nb|c<script>", 0, 1.0, steps=10)]))
     assert (
         "| gym/a b\\|c&lt;script> | MR.Q | 10 | 1 (1) |" in text or "| a b\\|c&lt;script> | MR.Q | 10 | 1 (1) |" in text
@@ -85,17 +85,17 @@ def test_the_design_study_compares_the_tasks_that_both_have():
     assert "gym,design study,no-lap (paper),1000000,-0.1,-0.24,-0.0,,5" in lines
     table = suite_table("gym", records)
     assert table.ours == ["MR.Q", "no-lap"]
-    assert "no-lap" not in table.aggregates["Mean"]  # it lacks a task of MR.Q's
+    assert "no-lap" not in table.aggregates["Mean"]  # it lacks one of MR.Q's tasks
 
 
-def test_a_variant_in_atari_is_finished_after_the_studys_steps():
+def test_a_variant_in_atari_is_complete_after_the_steps_of_the_study():
     records = [run("atari/Pong", 0, 10.0, variant, 1_000_000) for variant in ("MR.Q", "no-lap")]
-    assert [(found.algorithm, found.steps) for found in alone(records)] == [("MR.Q", 2_500_000)]
+    assert [(found.algorithm, found.final_step) for found in uncompared(records)] == [("MR.Q", 2_500_000)]
     assert suite_table("atari", records) is None
     assert [study.ours.mean for study in design_study(records)] == [0]
 
 
-def test_intervals_cover_what_they_should():
+def test_intervals_cover_the_true_mean():
     rng = np.random.default_rng(3)
     covered = 0
     for _ in range(200):

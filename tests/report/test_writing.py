@@ -1,4 +1,4 @@
-"""Where a report is written to."""
+"""Checks how the files of a report are written."""
 
 import os
 import resource
@@ -10,7 +10,7 @@ from mrq import MRQError
 from mrq.report.writing import write
 
 
-def test_a_report_that_does_not_fit_leaves_the_earlier_one(tmp_path):
+def test_a_full_disk_leaves_the_earlier_report(tmp_path):
     path = tmp_path / "report.html"
     write(path, "earlier")
     limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -25,7 +25,7 @@ def test_a_report_that_does_not_fit_leaves_the_earlier_one(tmp_path):
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_what_is_no_file_is_written_to(tmp_path):
+def test_a_device_is_written_to_directly(tmp_path):
     null = tmp_path / "null"
     null.symlink_to(os.devnull)
     write(null, "gone")

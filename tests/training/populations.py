@@ -1,14 +1,16 @@
-"""Populations of tests: made, advanced, compared with one another."""
+"""Builds, advances and compares populations for tests."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
-from mrq.environments.guarded import Guarded
-from mrq.environments.stepping import Environments
-from mrq.interface import Agent
-from mrq.training.population import Population
+from mrq.environments.checked import CheckedEnvironment
+from mrq.environments.local import LocalEnvironments
+from mrq.execution import accelerate
+from mrq.interface import Identity
+from mrq.training.building import build_population
+from mrq.training.loop import step, update
 from tests.environments_for_tests import Counting, Pixels
 
 CPU = torch.device("cpu")
@@ -19,25 +21,34 @@ def never() -> bool:
 
 
 def population(make, seeds, h, steps=200, device=CPU, **options):
+    """Builds an agent per seed, all in the same kind of environment, with room for so many steps."""
     return fleet([make] * len(seeds), seeds, h, steps, device, **options)
 
 
 def fleet(makes, seeds, h, steps=200, device=CPU, **options):
-    agents = [Agent("task", seed) for seed in seeds]
-    environments = Environments([Guarded(make()) for make in makes], [agent.name for agent in agents])
-    made = Population(agents, environments, h, device, **options)
-    made.make_room(steps)
+    """Builds an agent per environment and seed, with room for so many steps."""
+    identities = [Identity("task", seed) for seed in seeds]
+    environments = LocalEnvironments([CheckedEnvironment(make()) for make in makes], [i.name for i in identities])
+    made = build_population(identities, environments, h, device, **options)
+    made.expect(steps)
     return made
 
 
 def advance(population, steps):
+    """Takes steps, each with the updates that it calls for."""
     for _ in range(steps):
-        population.step()
-        population.update(never)
+        step(population)
+        update(population, never)
+
+
+def accelerated(population, failed):
+    """Compiles, and on a GPU captures, all of a population's work."""
+    accelerate(population.works, population.device, failed)
+    return population
 
 
 def assert_equal(ours, theirs):
-    """Two agents' states, to the last bit."""
+    """Compares two agents' states, to the last bit."""
     (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
     assert counters == own_counters
     for name, tensor in tensors.items():
@@ -47,7 +58,7 @@ def assert_equal(ours, theirs):
 
 
 def assert_alike(ours, theirs):
-    """Two agents' states, up to the rounding that batching and compiling bring."""
+    """Compares two agents' states, up to the rounding that batching and compiling bring."""
     (tensors, arrays, counters), (own, own_arrays, own_counters) = ours, theirs
     assert counters.pop("episode_return") == pytest.approx(own_counters.pop("episode_return"), rel=1e-3)
     action, own_action = counters.pop("next_action"), own_counters.pop("next_action")
@@ -67,7 +78,11 @@ def assert_alike(ours, theirs):
 
 KINDS = pytest.mark.parametrize(
     ("make", "steps"),
-    [(lambda: gym.make("Pendulum-v1"), 110), (lambda: gym.make("CartPole-v1"), 110), (Pixels, 62)],
+    [
+        (lambda: gym.make("Pendulum-v1"), 110),
+        (lambda: gym.make("CartPole-v1"), 110),
+        pytest.param(Pixels, 62, marks=pytest.mark.slow),
+    ],
     ids=["box", "discrete", "pixels"],
 )
 
@@ -76,7 +91,7 @@ FLEETS = pytest.mark.parametrize(
     [
         (lambda: gym.make("Pendulum-v1"), lambda: gym.make("Reacher-v4"), Counting),
         (lambda: gym.make("CartPole-v1"), lambda: gym.make("Acrobot-v1"), lambda: gym.make("MountainCar-v0")),
-        (Pixels, lambda: Pixels(actions=5)),
+        pytest.param((Pixels, lambda: Pixels(actions=5)), marks=pytest.mark.slow),
     ],
     ids=["box", "discrete", "pixels"],
 )

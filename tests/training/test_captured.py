@@ -7,9 +7,20 @@ import gymnasium as gym
 import pytest
 import torch
 
-from mrq.replay import buffer
+from mrq.replay import allocation
+from mrq.training.loop import step, update
 from tests.environments_for_tests import Counting, Pixels
-from tests.training.populations import FLEETS, KINDS, advance, assert_alike, assert_equal, fleet, never, population
+from tests.training.populations import (
+    FLEETS,
+    KINDS,
+    accelerated,
+    advance,
+    assert_alike,
+    assert_equal,
+    fleet,
+    never,
+    population,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,7 +39,7 @@ def full_precision():
 
 @pytest.fixture
 def uncompiled():
-    """Captures what is run as it is written; compiling it takes most of a minute, and is tried once a kind."""
+    """Captures work that runs as written; compiling takes most of a minute, and is tested once per kind."""
     with torch.compiler.set_stance("force_eager"):
         yield
 
@@ -38,8 +49,7 @@ def failed(error) -> None:
 
 
 def captured(agents):
-    agents.compile(failed)
-    return agents
+    return accelerated(agents, failed)
 
 
 @KINDS
@@ -56,8 +66,8 @@ def compare_with_eager(make, steps, small, overlap):
     eager, fast = (population(make, (3, 4), small, device=GPU, overlap=overlap) for _ in range(2))
     for agents in (eager, captured(fast)):
         advance(agents, steps)
-    names = ["_explore", "_update_encoder", "_update_value_and_policy"] + ["_explore_by_targets"] * overlap
-    assert all(getattr(fast, name)._graph is not None for name in names)
+    unused = set() if overlap else {"explore by targets"}
+    assert {work.name for work in fast.works if not work.captured} == unused
     for agent in range(2):
         assert_alike(fast.state_of(agent), eager.state_of(agent))
 
@@ -88,9 +98,9 @@ def test_a_captured_agent_learns_on_after_its_replay_grew_and_after_being_loaded
     plain, grown, loaded = (population(make, (0,), small, steps, GPU) for steps in (400, 60, 400))
     advance(captured(plain), 90)
     advance(captured(grown), 60)
-    grown.make_room(400)
+    grown.expect(400)
     advance(grown, 30)
-    captured(loaded).load_state_of(0, *grown.state_of(0))
+    captured(loaded).load_state_of(0, grown.state_of(0))
     for agents in (plain, grown, loaded):
         advance(agents, 15)
     assert_alike(grown.state_of(0), plain.state_of(0))
@@ -104,7 +114,7 @@ def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(
     before = torch.cuda.memory_allocated()
     on_device = captured(population(Pixels, (0, 1), small, device=GPU))
     between = torch.cuda.memory_allocated()
-    monkeypatch.setattr(buffer, "available_memory", lambda device: 1_000)
+    monkeypatch.setattr(allocation, "available_memory", lambda device: 1_000)
     on_host = captured(population(Pixels, (0, 1), small, device=GPU))
     after = torch.cuda.memory_allocated()
     assert (between - before) - (after - between) > on_device.replay.frames.nbytes / 2
@@ -118,17 +128,17 @@ def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(
 def test_bf16_trains(small):
     agents = captured(population(lambda: gym.make("Pendulum-v1"), (0,), small, device=GPU, dtype=torch.bfloat16))
     advance(agents, 80)
-    assert torch.isfinite(agents.learner.metrics).all()
+    assert torch.isfinite(agents.learner.agents.metrics).all()
 
 
 @pytest.mark.parametrize("makes", [(lambda: gym.make("Pendulum-v1"), Counting), (Pixels, Pixels)])
 def test_how_far_a_gpu_is_behind_changes_nothing(makes, small, full_precision, uncompiled):
-    h = replace(small, random_steps=57, target_period=30)  # noise is drawn anew in the middle of a lead, at step 60
+    h = replace(small, random_steps=57, target_period=30)  # new noise is drawn in the middle of a lead, at step 60
     prompt, late = (captured(fleet(makes, (0, 1), h, device=GPU, overlap=True)) for _ in range(2))
     for _ in range(125):
-        prompt.step()
+        step(prompt)
         torch.cuda.synchronize()
-        prompt.update(never)
+        update(prompt, never)
         torch.cuda.synchronize()
 
     def slow(sync_targets):
@@ -138,14 +148,14 @@ def test_how_far_a_gpu_is_behind_changes_nothing(makes, small, full_precision, u
 
         return call
 
-    late.learner.sync_targets = slow(late.learner.sync_targets)
+    late.learner.agents.sync_targets = slow(late.learner.agents.sync_targets)
     done, behind = [], 0
     for _ in range(125):
-        late.step()
+        step(late)
         if late.steps > h.random_steps + 1:  # until then it waits for nothing
             behind = max(behind, sum(not update.query() for update in done))
         torch.cuda._sleep(50_000_000)
-        late.update(never)
+        update(late, never)
         done.append(torch.cuda.Event())
         done[-1].record()
     assert h.target_period // 3 - 1 <= behind <= h.target_period // 3

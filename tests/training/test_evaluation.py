@@ -1,12 +1,15 @@
+"""Evaluations play the right episodes, and each agent's are its own."""
+
 import gymnasium as gym
 import numpy as np
 import torch
 
-from mrq.algorithm.learner import Learner
+from mrq.algorithms.algorithm import Learner
 from mrq.environments import tasks
-from mrq.environments.guarded import Guarded
-from mrq.environments.stepping import Environments
-from mrq.interface import Agent, Spec
+from mrq.environments.checked import CheckedEnvironment
+from mrq.environments.local import LocalEnvironments
+from mrq.interface import Identity
+from mrq.training.building import build_population
 from mrq.training.evaluation import evaluate
 from tests.environments_for_tests import Broken, Counting
 
@@ -14,21 +17,29 @@ CPU = torch.device("cpu")
 
 
 def agents(*seeds, task="task"):
-    return [Agent(task, seed) for seed in seeds]
+    return [Identity(task, seed) for seed in seeds]
 
 
 def environments(make, count):
-    return Environments([Guarded(make()) for _ in range(count)], ["task"] * count)
+    return LocalEnvironments([CheckedEnvironment(make()) for _ in range(count)], ["task"] * count)
 
 
 def learner_for(some, small, seeds):
-    return Learner([some.spec] * len(seeds), small, [np.random.default_rng(seed) for seed in seeds], CPU)
+    own = LocalEnvironments(some.environments[: len(seeds)], some.names[: len(seeds)])
+    return build_population(agents(*seeds), own, small, CPU).learner
+
+
+def evaluated(*arguments, **options):
+    """Returns the evaluations, where no environment fails."""
+    evaluations, failed = evaluate(*arguments, **options)
+    assert not failed
+    return evaluations
 
 
 def test_returns_and_lengths_by_arithmetic(small):
     both = environments(lambda: Counting(lengths=(3, 5)), 2)
     both.environments[1].environment.lengths = (4,)
-    results = evaluate(learner_for(both, small, (0, 1)), both, agents(0, 1), step=0, episodes=3)
+    results = evaluated(learner_for(both, small, (0, 1)), both, agents(0, 1), step=0, episodes=3)
     assert results[0].lengths == [3, 5, 3]
     assert results[0].returns == [0 + 1 + 2, 100 + 101 + 102 + 103 + 104, 200 + 201 + 202]
     assert results[1].lengths == [4, 4, 4]
@@ -38,46 +49,58 @@ def test_returns_and_lengths_by_arithmetic(small):
 
 def test_an_agent_is_evaluated_among_others_as_alone_and_each_episode_differs(small):
     together = environments(lambda: gym.make("CartPole-v1"), 3)
-    results = evaluate(learner_for(together, small, (5, 6, 7)), together, agents(5, 6, 7), step=10, episodes=4)
+    results = evaluated(learner_for(together, small, (5, 6, 7)), together, agents(5, 6, 7), step=10, episodes=4)
     for agent, seed in enumerate((5, 6, 7)):
         alone = environments(lambda: gym.make("CartPole-v1"), 1)
-        own = evaluate(learner_for(alone, small, (seed,)), alone, agents(seed), step=10, episodes=4)
+        own = evaluated(learner_for(alone, small, (seed,)), alone, agents(seed), step=10, episodes=4)
         assert own[0] == results[agent]
     pendulum = environments(lambda: gym.make("Pendulum-v1"), 2)
     learner = learner_for(pendulum, small, (0, 0))
-    first, second = evaluate(learner, pendulum, agents(0, 1), step=10, episodes=3)
+    first, second = evaluated(learner, pendulum, agents(0, 1), step=10, episodes=3)
     assert len({*first.returns, *second.returns}) == 6, "every episode starts elsewhere"
-    assert evaluate(learner, pendulum, agents(0, 1), step=10, episodes=3) == [first, second]
-    assert evaluate(learner, pendulum, agents(0, 1), step=20, episodes=3) != [first, second]
+    assert evaluated(learner, pendulum, agents(0, 1), step=10, episodes=3) == [first, second]
+    assert evaluated(learner, pendulum, agents(0, 1), step=20, episodes=3) != [first, second]
 
 
 def test_episodes_are_the_same_however_many_are_played_at_once(small):
     one, three = (environments(lambda: gym.make("CartPole-v1"), 2 * copies) for copies in (1, 3))
     learner = learner_for(one, small, (5, 6))
-    alone = evaluate(learner, one, agents(5, 6), step=10, episodes=7)
-    assert evaluate(learner, three, agents(5, 6), step=10, episodes=7) == alone
-    assert evaluate(learner, three, agents(5, 6), step=10, episodes=3)[0].returns == alone[0].returns[:3]
+    alone = evaluated(learner, one, agents(5, 6), step=10, episodes=7)
+    assert evaluated(learner, three, agents(5, 6), step=10, episodes=7) == alone
+    assert evaluated(learner, three, agents(5, 6), step=10, episodes=3)[0].returns == alone[0].returns[:3]
 
 
-def test_agents_left_behind_are_not_evaluated_and_a_fault_is_the_agents_own(small):
+def test_dropped_agents_are_not_evaluated_and_a_fault_stops_one_agent_alone(small):
     some = environments(lambda: Broken("none"), 6)  # three agents, two environments each
     some.environments[3].environment.fault = "raises"
-    for guarded in some.environments:
-        guarded.environment.lengths = (40,)
-    learner = learner_for(some, small, (0, 1, 2))
-    results = evaluate(learner, some, agents(0, 1, 2), step=0, episodes=2, active=np.array([True, True, False]))
+    for checked in some.environments:
+        checked.environment.lengths = (40,)
+    learner, active = learner_for(some, small, (0, 1, 2)), np.array([True, True, False])
+    results, failed = evaluate(learner, some, agents(0, 1, 2), step=0, episodes=2, active=active)
     assert [len(result.returns) for result in results] == [2, 0, 0]
-    assert list(some.failed) == [3]
+    assert list(failed) == [1]
+    assert "failed at step 0: it raised ZeroDivisionError" in failed[1]
 
 
-def test_frames_are_stacked_as_in_training(small):
-    seen = []
+class Counter(Learner):
+    """Carries how many actions it chose in an episode, and records what it saw and carried."""
 
-    class Recorder(Learner):
-        def exploit(self, states, noise):
-            seen.append(states[0, 0, :, 0, 0].tolist())
-            return super().exploit(states, noise)
+    device = CPU
 
+    def __init__(self, agents):
+        self.agents, self.seen, self.carried = agents, [], []
+
+    def carries(self, count):
+        return {"actions": torch.zeros(self.agents, count)}
+
+    def act(self, states, generators, carried):
+        self.seen.append(states[0, 0].clone())
+        self.carried.append(carried["actions"].tolist())
+        carried["actions"] += 1
+        return torch.zeros(*states.shape[:2], 1)
+
+
+def test_frames_are_stacked_as_in_training():
     class Numbered(Counting):
         def __init__(self):
             super().__init__(lengths=(5,))
@@ -86,11 +109,25 @@ def test_frames_are_stacked_as_in_training(small):
         def _observation(self):
             return np.full((84, 84), 10 * self.episode + self.step_count, np.uint8)
 
-    one = environments(Numbered, 1)
-    recorder = Recorder([Spec((1, 84, 84), 4, 1, False)], small, [np.random.default_rng(0)], CPU)
-    evaluate(recorder, one, agents(0), step=0, episodes=2)
+    one, counter = environments(Numbered, 1), Counter(1)
+    evaluate(counter, one, agents(0), step=0, episodes=2)
+    seen = [state[:, 0, 0].tolist() for state in counter.seen]
     assert seen[:5] == [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4]]
     assert seen[5:7] == [[10, 10, 10, 10], [10, 10, 10, 11]]
+
+
+def test_what_is_carried_begins_at_zero_in_every_episode():
+    some, counter = environments(lambda: Counting(lengths=(3,)), 4), Counter(2)  # two agents, two environments each
+    some.environments[1].environment.lengths = (2,)
+    evaluate(counter, some, agents(0, 1), step=0, episodes=4)
+    assert counter.carried == [
+        [[0, 0], [0, 0]],
+        [[1, 1], [1, 1]],
+        [[2, 0], [2, 2]],
+        [[0, 1], [0, 0]],
+        [[1, 2], [1, 1]],  # the second environment of the first agent has played its two episodes
+        [[2, 3], [2, 2]],
+    ]
 
 
 def test_an_interruption_ends_it_without_a_result(small):
@@ -115,7 +152,7 @@ def test_atari_is_evaluated_with_a_random_action_now_and_then(small, monkeypatch
 
     one = environments(Choosing, 1)
     learner = learner_for(one, small, (0,))
-    learner.networks["policy"]["linear2.bias"][0, 3] = 1_000  # always the same choice
+    learner.agents.networks["policy"]["linear2.bias"][0, 3] = 1_000  # always the same choice
     evaluate(learner, one, agents(0), step=0, episodes=1)
     assert set(taken) == {3}
     taken.clear()
@@ -132,9 +169,9 @@ def test_random_actions_are_an_agents_own_however_many_episodes_are_played_at_on
     monkeypatch.setitem(tasks.PROTOCOLS, "atari", tasks.Protocol(1, 1, random_action=0.5))
     one, two = (environments(lambda: gym.make("CartPole-v1"), 2 * copies) for copies in (1, 2))
     learner = learner_for(one, small, (5, 6))
-    plain = evaluate(learner, one, agents(5, 6), step=10, episodes=4)
-    mixed = [Agent("task", 5), Agent("atari/CartPole", 6)]
-    played = evaluate(learner, one, mixed, step=10, episodes=4)
+    plain = evaluated(learner, one, agents(5, 6), step=10, episodes=4)
+    mixed = [Identity("task", 5), Identity("atari/CartPole", 6)]
+    played = evaluated(learner, one, mixed, step=10, episodes=4)
     assert played[0] == plain[0]
     assert played[1] != plain[1]
-    assert evaluate(learner, two, mixed, step=10, episodes=4) == played
+    assert evaluated(learner, two, mixed, step=10, episodes=4) == played

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from mrq import MRQError
-from mrq.algorithm.learner import Learner
-from mrq.environments.guarded import Guarded
-from mrq.environments.stepping import Environments
-from mrq.environments.workers import Workers
-from mrq.interface import Agent, Spec
+from mrq.environments.workers import WorkerEnvironments
+from mrq.interface import Identity, Spec
+from mrq.training.building import build_population
 from mrq.training.evaluation import evaluate
-from mrq.training.population import LossFault, Population
+from mrq.training.loop import step, update
+from mrq.training.population import LossFault
 from tests.environments_for_tests import Broken, Counting, Pixels
 from tests.training.populations import CPU, FLEETS, KINDS, advance, assert_alike, assert_equal, fleet, never, population
 
@@ -40,8 +39,8 @@ def test_each_agent_of_a_fleet_equals_its_task_alone(makes, small):
     advance(together, steps)
     for agent, make in enumerate(makes):
         alone = population(make, (agent,), small)
-        initial = population(make, (agent,), small).learner.state_of(0)
-        for name, tensor in fleet(makes, seeds, small).learner.state_of(agent).items():
+        initial = population(make, (agent,), small).learner.agents.state_of(0)
+        for name, tensor in fleet(makes, seeds, small).learner.agents.state_of(agent).items():
             assert torch.equal(tensor, initial[name]), name
         advance(alone, steps)
         assert_alike(together.state_of(agent), alone.state_of(0))
@@ -62,8 +61,8 @@ def test_an_agent_may_leave_its_fleet_and_join_another(small, overlap):
     others = fleet((lambda: gym.make("Pendulum-v1"), Counting), (5, 6), small, overlap=overlap)
     advance(others, 60)
     moved = fleet((make, lambda: gym.make("Pendulum-v1")), (1, 5), small, overlap=overlap)
-    assert moved.load_state_of(1, *others.state_of(0)) is None
-    assert moved.load_state_of(0, *together.state_of(1)) is None
+    assert moved.load_state_of(1, others.state_of(0)) is None
+    assert moved.load_state_of(0, together.state_of(1)) is None
     for agents, steps in ((moved, 15), (straight, 75)):
         advance(agents, steps)
     assert_alike(moved.state_of(0), straight.state_of(0))
@@ -74,7 +73,7 @@ def test_an_episode_may_be_left_at_any_step(small, overlap):
     agents = population(lambda: gym.make("Pendulum-v1"), (0, 1), small, overlap=overlap)
     advance(agents, 60)
     agents.begin_anew(0)
-    agents.step()
+    step(agents)
     assert agents.replay.episode_steps.tolist() == [1, 61]
 
 
@@ -82,60 +81,62 @@ def test_overlap_chooses_each_action_one_update_earlier(small):
     exact, ahead = (population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=o) for o in (False, True))
     for agents in (exact, ahead):
         advance(agents, small.random_steps)
-        assert agents.updates == 0
+        assert agents.learner.updates == 0
     taken = []
     for agents in (exact, ahead):
-        agents.step()  # the first that the policy chooses; nothing has been learned yet
+        step(agents)  # the first that the policy chooses; nothing has been learned yet
         taken.append(agents.replay.actions[0, small.random_steps].item())
     assert taken[0] == taken[1]
-    chosen = ahead._explored.clone()  # before the update that follows
+    chosen = ahead.acting.actions().copy()  # before the update that follows
     for agents in (exact, ahead):
-        agents.update(never)
-        agents.step()
+        update(agents, never)
+        step(agents)
     second = [agents.replay.actions[0, small.random_steps + 1].item() for agents in (exact, ahead)]
     assert second[1] == chosen.item()
     assert second[0] != second[1]
 
 
-def test_with_overlap_a_third_of_a_period_is_played_as_before_its_updates(small):
+def test_with_overlap_the_targets_play_a_third_of_each_period(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), small, overlap=True)
     advance(agents, small.random_steps + small.target_period)
-    agents.step()  # the next period's first
-    before, explore, by_targets = deepcopy(agents.learner.networks), agents.learner.explore, []
+    step(agents)  # the next period's first
+    before, explore, by_targets = deepcopy(agents.learner.agents.networks), agents.learner.agents.explore, []
 
     def watched(networks, states, noise):
-        by_targets.append(networks is agents.learner.targets)
+        by_targets.append(networks is agents.learner.agents.targets)
         return explore(networks, states, noise)
 
-    agents.learner.explore = watched
-    agents.update(never)
+    agents.learner.agents.explore = watched
+    update(agents, never)
     advance(agents, small.target_period - 1)
-    agents.step()
+    step(agents)
     led = small.target_period // 3 - 1  # its first step was chosen before, too
     assert by_targets == [True] * led + [False] * (small.target_period - led)
-    for network, parameters in agents.learner.targets.items():
+    for network, parameters in agents.learner.agents.targets.items():
         for name, tensor in parameters.items():
             assert torch.equal(tensor, before[network][name]), (network, name)
 
 
 def test_without_encoder_updates_nothing_is_played_by_the_targets(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), replace(small, model_based=False), overlap=True)
-    explore, own = agents.learner.explore, []
+    explore, own = agents.learner.agents.explore, []
 
     def watched(networks, states, noise):
-        own.append(networks is agents.learner.networks)
+        own.append(networks is agents.learner.agents.networks)
         return explore(networks, states, noise)
 
-    agents.learner.explore = watched
+    agents.learner.agents.explore = watched
     advance(agents, small.random_steps + small.target_period)
     assert own == [True] * (small.target_period + 1)
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("make", [Counting, Pixels, lambda: Pixels(episode_steps=7)])
+@pytest.mark.parametrize(
+    "make", [Counting, Pixels, pytest.param(lambda: Pixels(episode_steps=7), marks=pytest.mark.slow)]
+)
 def test_actions_are_chosen_for_what_the_replay_holds_last(make, small, overlap):
     agents = population(make, (0, 1), small, overlap=overlap)
-    explore, calls = agents.learner.explore, []
+    explore, calls = agents.learner.agents.explore, []
 
     def watched(networks, states, noise):
         for agent in range(2):
@@ -144,23 +145,25 @@ def test_actions_are_chosen_for_what_the_replay_holds_last(make, small, overlap)
         calls.append(agents.steps)
         return explore(networks, states, noise)
 
-    agents.learner.explore = watched
+    agents.learner.agents.explore = watched
     advance(agents, 62)
     assert len(calls) == 12 + overlap
 
 
-@pytest.mark.parametrize("stop", [51, 53, 56, 61])  # as a period begins, while the targets play, and behind
-@pytest.mark.parametrize(("make", "end"), [(lambda: gym.make("Pendulum-v1"), 75), (Pixels, 64)])
-def test_a_resumed_agent_goes_on_as_if_it_had_not_stopped(make, end, small, stop):
+@pytest.mark.parametrize("stop", [51, 53, 56, 61])  # as a period begins, while the targets play, and after that
+@pytest.mark.parametrize(
+    ("make", "end"), [(lambda: gym.make("Pendulum-v1"), 75), pytest.param(Pixels, 64, marks=pytest.mark.slow)]
+)
+def test_a_resumed_agent_continues_as_if_it_had_not_stopped(make, end, small, stop):
     plain, stopped, resumed = (population(make, (0,), small, overlap=True) for _ in range(3))
     advance(plain, end)
     advance(stopped, stop)
-    assert resumed.load_state_of(0, *stopped.state_of(0)) is None
+    assert resumed.load_state_of(0, stopped.state_of(0)) is None
     advance(resumed, end - stop)
     assert_equal(resumed.state_of(0), plain.state_of(0))
 
 
-def test_the_others_go_on_without_an_agent_that_fails(small):
+def test_the_others_continue_without_an_agent_that_fails(small):
     def make(fault):
         return lambda: Broken(fault)
 
@@ -177,17 +180,17 @@ def test_the_others_go_on_without_an_agent_that_fails(small):
 
 
 def in_one_process(tasks, copies=1):
-    """Workers that share a process, so that one's death is the others' too."""
+    """Returns workers that share a process, so that they crash together."""
     tasks = [task for task in tasks for _ in range(copies)]
     specs = [{"Pendulum-v1": Spec((3,), 1, 1, False)}.get(task, Spec((2,), 1, 1, False)) for task in tasks]
     names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
-    return Workers(tasks, names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
+    return WorkerEnvironments(tasks, names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
 
 
-def test_a_death_in_a_shared_process_costs_the_others_nothing(small):
+def test_a_crash_in_a_shared_process_costs_the_others_nothing(small):
     with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"])) as workers:
-        agents, told = Population([Agent("task", 0), Agent("task", 1)], workers, small, CPU), []
-        agents.make_room(200)
+        agents, told = build_population([Identity("task", 0), Identity("task", 1)], workers, small, CPU), []
+        agents.expect(200)
         agents.on_fault = lambda agent, fault: told.append((agent, str(fault)))
         advance(agents, 75)
         assert [agent for agent, _ in told] == [0]
@@ -197,46 +200,48 @@ def test_a_death_in_a_shared_process_costs_the_others_nothing(small):
         assert_alike(agents.state_of(1), alone.state_of(0))
 
 
-def test_a_death_in_evaluation_costs_the_others_nothing(small):
+def test_a_crash_in_evaluation_costs_the_others_nothing(small):
     with closing(in_one_process(["tests.environments_for_tests:exits", "Pendulum-v1"], copies=2)) as workers:
-        learner = Learner(workers.specs[::2], small, [np.random.default_rng(seed) for seed in (0, 1)], CPU)
-        broken, healthy = evaluate(learner, workers, [Agent("task", 0), Agent("task", 1)], step=0, episodes=2)
+        identities = [Identity("task", 0), Identity("task", 1)]
+        learner = fleet(
+            (lambda: gym.make("MountainCarContinuous-v0"), lambda: gym.make("Pendulum-v1")), (0, 1), small
+        ).learner
+        (broken, healthy), failed = evaluate(learner, workers, identities, step=0, episodes=2)
         assert broken.returns == []
+        assert list(failed) == [0]
         assert healthy.lengths == [200, 200]
-    own = Environments([Guarded(gym.make("Pendulum-v1"))], ["task"])
-    alone = Learner(own.specs, small, [np.random.default_rng(1)], CPU)
-    assert evaluate(alone, own, [Agent("task", 1)], step=0, episodes=2)[0].returns == pytest.approx(
-        healthy.returns, rel=1e-3
-    )
+    alone = population(lambda: gym.make("Pendulum-v1"), (1,), small)
+    (evaluation,), _ = evaluate(alone.learner, alone.environments, alone.identities, step=0, episodes=2)
+    assert evaluation.returns == pytest.approx(healthy.returns, rel=1e-3)
 
 
 def test_the_schedule(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), small)
     synced = []
-    agents.learner.sync_targets = lambda scale: synced.append((agents.updates, scale.item()))
+    agents.learner.agents.sync_targets = lambda scale: synced.append((agents.learner.updates, scale.item()))
     advance(agents, small.random_steps)
-    assert (agents.encoder_updates, agents.updates, synced) == (0, 0, [])
+    assert (agents.learner.encoder_updates, agents.learner.updates, synced) == (0, 0, [])
     advance(agents, 1)  # the first update brings the whole period's encoder updates before it
-    assert (agents.encoder_updates, agents.updates) == (20, 1)
+    assert (agents.learner.encoder_updates, agents.learner.updates) == (20, 1)
     rewards = agents.replay.rewards[0, : small.random_steps + 1]
     assert synced == [(0, pytest.approx(rewards.abs().mean().item()))]
     advance(agents, 19)
-    assert (agents.encoder_updates, agents.updates) == (20, 20)
+    assert (agents.learner.encoder_updates, agents.learner.updates) == (20, 20)
     advance(agents, 1)
-    assert (agents.encoder_updates, agents.updates) == (40, 21)
+    assert (agents.learner.encoder_updates, agents.learner.updates) == (40, 21)
     assert [updates for updates, _ in synced] == [0, 20]
 
 
 def test_priorities_do_not_change_during_the_burst(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), small)
     advance(agents, small.random_steps)
-    agents.step()
+    step(agents)
     before = agents.replay.priorities.values.clone()
     interrupted = iter([False, True])
-    agents.update(lambda: next(interrupted))
-    assert (agents.encoder_updates, agents.updates) == (10, 0)
+    update(agents, lambda: next(interrupted))
+    assert (agents.learner.encoder_updates, agents.learner.updates) == (10, 0)
     assert torch.equal(before, agents.replay.priorities.values)
-    agents.update(never)
+    update(agents, never)
     assert not torch.equal(before, agents.replay.priorities.values)
 
 
@@ -244,33 +249,33 @@ def test_actions_are_random_at_first_and_the_policys_afterwards(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), small)
     advance(agents, small.random_steps)
     with torch.no_grad():
-        agents.learner.networks["policy"]["linear2.weight"].zero_()
-        agents.learner.networks["policy"]["linear2.bias"].fill_(10.0)  # tanh(10) is 1
+        agents.learner.agents.networks["policy"]["linear2.weight"].zero_()
+        agents.learner.agents.networks["policy"]["linear2.bias"].fill_(10.0)  # tanh(10) is 1
     for _ in range(40):
-        agents.step()
+        step(agents)
     actions = agents.replay.actions[0, :90, 0]
     assert actions[:50].min() < -0.8
     assert actions[50:].min() > 0.2  # 1 with noise of 0.2
     assert actions[50:].max() == 1.0
 
 
-def test_interrupting_the_burst_changes_nothing(small):
-    plain, broken_off = (population(lambda: gym.make("Pendulum-v1"), (0,), small) for _ in range(2))
+def test_an_interrupted_burst_changes_nothing(small):
+    plain, interrupted = (population(lambda: gym.make("Pendulum-v1"), (0,), small) for _ in range(2))
     advance(plain, 60)
     for _ in range(60):
-        broken_off.step()
-        while broken_off.updates < broken_off.steps - small.random_steps:
+        step(interrupted)
+        while interrupted.learner.updates < interrupted.steps - small.random_steps:
             answers = iter([False, True])  # one chunk of encoder updates at a time
-            broken_off.update(lambda answers=answers: next(answers, True))
+            update(interrupted, lambda answers=answers: next(answers, True))
     for name, tensor in plain.state_of(0)[0].items():
-        assert torch.equal(tensor, broken_off.state_of(0)[0][name]), name
+        assert torch.equal(tensor, interrupted.state_of(0)[0][name]), name
 
 
-def test_a_loss_that_is_not_a_number_is_named_with_its_step(small):
+def test_a_nan_loss_is_named_with_its_step(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0, 1), small)
     advance(agents, small.random_steps + 3)
     with torch.no_grad():
-        agents.learner.networks["value"]["head.bias"][1] = float("nan")
+        agents.learner.agents.networks["value"]["head.bias"][1] = float("nan")
     with pytest.raises(LossFault, match=r"seed 1\): the value loss became nan at step 54"):
         advance(agents, 1)
 
@@ -281,15 +286,15 @@ def test_episodes_too_short_to_learn_from(small):
         advance(agents, small.random_steps + 1)
 
 
-def test_an_environment_that_cannot_be_brought_back_begins_anew(small):
+def test_an_environment_that_cannot_be_brought_back_begins_a_new_episode(small):
     agents = population(Counting, (0,), small)  # its first observation counts its resets
     advance(agents, 8)
     state = agents.state_of(0)
     again = population(Counting, (0,), small)
     again.environments.environments[0].environment.episode = 40
-    sentence = again.load_state_of(0, *state)
-    assert "did not lead to the same observation" in sentence
-    again.step()
+    sentence = again.load_state_of(0, state)
+    assert "the episode could not be brought back to where it was; a new one begins" in sentence
+    step(again)
     assert again.replay.episode_steps[0] == 1
 
 
@@ -307,15 +312,15 @@ def test_without_lap_every_state_is_as_likely_as_any_other(small):
 def test_without_a_model_the_encoder_follows_the_value_and_the_targets_still_wait(small):
     agents = population(lambda: gym.make("Pendulum-v1"), (0,), replace(small, model_based=False))
     encoder, target = (
-        kind["encoder"]["f.linear0.weight"] for kind in (agents.learner.networks, agents.learner.targets)
+        kind["encoder"]["f.linear0.weight"] for kind in (agents.learner.agents.networks, agents.learner.agents.targets)
     )
     first = encoder.clone()
     advance(agents, small.random_steps + 1)
     assert torch.equal(target, first)
     assert not torch.equal(encoder, first)  # by the first RL update
     advance(agents, small.target_period)
-    assert agents.encoder_updates == 2 * small.target_period
+    assert agents.learner.encoder_updates == 2 * small.target_period
     assert not torch.equal(target, first)
-    before = agents.learner.state_of(0)
+    before = agents.learner.agents.state_of(0)
     assert before["steps.encoder"] == before["steps.value"] == small.target_period + 1
-    assert agents.metrics(0)["dynamics_loss"] == 0
+    assert agents.learner.metrics["dynamics_loss"] == 0

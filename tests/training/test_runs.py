@@ -1,23 +1,25 @@
-"""Starting and resuming, in this process."""
+"""Starting and resuming runs, in this process."""
 
 import json
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from mrq import MRQError
-from mrq.interface import Agent
-from mrq.training import loop, playing, run_folder, runs
+from mrq.interface import Identity
+from mrq.training import checkpoint, loop, playing, runs
+from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, write_checkpoint
+from mrq.training.listeners.listener import Listener
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume, start
 from mrq.training.settings import Settings
+from tests.command_line import assert_same
+from tests.training.recording import Recording
 
-
-def quiet(line):
-    pass
+QUIET = Listener()
 
 
 @pytest.fixture
@@ -25,71 +27,71 @@ def settings(small):
     return Settings(steps=60, evaluate_every=50, evaluation_episodes=1, workers=0, hyperparameters=small)
 
 
+def trained(settings, root, seed=0):
+    """Returns the run of a short training."""
+    return start([Identity("Pendulum-v1", seed)], settings, root, QUIET).runs[0]
+
+
 def steps_evaluated(run):
     return [int(row["step"]) for row in run.evaluations()]
 
 
-def test_an_interrupted_last_evaluation_is_made_up_for(settings, tmp_path, monkeypatch):
+def test_an_interrupted_last_evaluation_is_repeated(settings, tmp_path, monkeypatch):
     evaluate = loop.evaluate
     monkeypatch.setattr(loop, "evaluate", lambda *a, **k: None if a[3] == 60 else evaluate(*a, **k))
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    run = trained(settings, tmp_path)
     assert (run.step, run.unfinished, steps_evaluated(run)) == (60, True, [0, 50])
     monkeypatch.undo()
-    (run,) = resume([run.path], None, quiet).runs
+    (run,) = resume([run.path], None, QUIET).runs
     assert (run.step, run.unfinished, steps_evaluated(run)) == (60, False, [0, 50, 60])
-    with pytest.raises(MRQError, match="has finished its 60 steps; go on with more, such as --steps 120"):
-        resume([run.path], None, quiet)
-    with pytest.raises(MRQError, match="has come to step 60 already; --steps must be more"):
-        resume([run.path], 30, quiet)
+    with pytest.raises(MRQError, match="has finished its 60 steps; to train longer, add for example --steps 120"):
+        resume([run.path], None, QUIET)
+    with pytest.raises(MRQError, match="is at step 60 already; --steps must be more"):
+        resume([run.path], 30, QUIET)
 
 
-def test_finished_runs_among_those_given_keep_no_other_from_going_on(settings, tmp_path):
-    short, longer = (
-        start([Agent("Pendulum-v1", seed)], replace(settings, steps=steps), tmp_path, quiet).runs[0]
-        for seed, steps in enumerate((20, 60))
-    )
+def test_finished_runs_do_not_keep_others_from_being_resumed(settings, tmp_path):
+    short, longer = (trained(replace(settings, steps=steps), tmp_path, seed) for seed, steps in enumerate((20, 60)))
     RunFolder(short.path).extend(30)
-    told = []
-    outcome = resume([longer.path, short.path], None, told.append)
+    recording = Recording()
+    outcome = resume([longer.path, short.path], None, recording)
     assert [run.path for run in outcome.runs] == [short.path]
     assert RunFolder(short.path).step == 30
-    assert f"the run in {longer.path} has finished its 60 steps; the others go on." in told
+    assert f"the run in {longer.path} has finished its 60 steps; the others continue." in recording.messages
     with pytest.raises(MRQError, match="has finished its 60 steps"):
-        resume([longer.path, short.path], None, quiet)
+        resume([longer.path, short.path], None, QUIET)
 
 
-def test_what_an_interruption_does_not_let_begin_keeps_the_steps_asked_for(settings, tmp_path, monkeypatch):
-    made = [
-        start([Agent("Pendulum-v1", seed)], replace(settings, steps=steps), tmp_path, quiet).runs[0].path
-        for seed, steps in enumerate((20, 60))
-    ]
+def test_runs_that_an_interruption_keeps_from_starting_keep_the_steps_asked_for(settings, tmp_path, monkeypatch):
+    paths = [trained(replace(settings, steps=steps), tmp_path, seed).path for seed, steps in enumerate((20, 60))]
     monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], True))
-    assert resume(made, 80, quiet).interrupted
-    assert [RunFolder(path).settings.steps for path in made] == [80, 80]
+    assert resume(paths, 80, QUIET).interrupted
+    assert [RunFolder(path).settings.steps for path in paths] == [80, 80]
 
 
-def test_a_checkpoint_that_cannot_be_written_keeps_no_other_from_being_written(settings, tmp_path):
+def test_a_checkpoint_that_cannot_be_written_does_not_keep_others_from_being_written(settings, tmp_path):
     paths = [tmp_path / "Pendulum-v1" / f"seed-{seed}" for seed in (0, 1)]
 
-    def put_a_file_in_the_way(_):
-        (paths[0] / "checkpoints").touch()
+    class PutsAFileInTheWay(Listener):
+        def step(self, steps, steps_per_second):
+            (paths[0] / "checkpoints").touch()
 
-    agents = [Agent("Pendulum-v1", seed) for seed in (0, 1)]
-    with pytest.raises(MRQError, match=r"of step 60 could not be written to .*seed-0.*go on with: .*seed-0 .*seed-1"):
-        start(agents, settings, tmp_path, quiet, put_a_file_in_the_way)
+    identities = [Identity("Pendulum-v1", seed) for seed in (0, 1)]
+    with pytest.raises(MRQError, match=r"of step 60 could not be written to .*seed-0.*resume with: .*seed-0 .*seed-1"):
+        start(identities, settings, tmp_path, PutsAFileInTheWay())
     assert RunFolder(paths[1]).step == 60
 
 
 def test_a_fleet_has_all_its_folders_or_none(settings, tmp_path):
     (tmp_path / "MountainCarContinuous-v0").touch()
-    agents = [Agent(task, 0) for task in ("Pendulum-v1", "MountainCarContinuous-v0")]
+    identities = [Identity(task, 0) for task in ("Pendulum-v1", "MountainCarContinuous-v0")]
     with pytest.raises(MRQError, match="cannot be made"):
-        start(agents, settings, tmp_path, quiet)
+        start(identities, settings, tmp_path, QUIET)
     assert not (tmp_path / "Pendulum-v1" / "seed-0").exists()
 
 
-def test_a_checkpoint_replaced_while_an_environment_is_made_is_played_all_the_same(settings, tmp_path, monkeypatch):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_played(settings, tmp_path, monkeypatch):
+    run = trained(settings, tmp_path)
     make = playing.make_environment
 
     def slowly(*arguments, **options):
@@ -110,41 +112,67 @@ def test_a_checkpoint_replaced_while_an_environment_is_made_is_played_all_the_sa
     ],
 )
 def test_edited_files_get_one_sentence(settings, tmp_path, file, change, words):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    run = trained(settings, tmp_path)
     text = (run.path / file).read_text()
     assert change[0] in text
     (run.path / file).write_text(text.replace(*change))
     with pytest.raises(MRQError, match=words):
-        resume([run.path], 70, quiet)
+        resume([run.path], 70, QUIET)
 
 
-def test_a_run_from_before_a_hyperparameter_existed_goes_on(settings, tmp_path):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+def test_a_run_from_before_a_hyperparameter_existed_is_resumed(settings, tmp_path):
+    run = trained(settings, tmp_path)
     document = json.loads((run.path / "run.json").read_text())
     del document["settings"]["hyperparameters"]["linear_value"]
     (run.path / "run.json").write_text(json.dumps(document))
     assert RunFolder(run.path).settings == replace(settings).completed(["Pendulum-v1"])
-    resume([run.path], 65, quiet)
+    resume([run.path], 65, QUIET)
     assert RunFolder(run.path).step == 65
 
 
+def test_a_run_of_version_0_1_is_resumed_bit_for_bit(settings, tmp_path):
+    """Version 0.1 wrote MR.Q's counters beside the others, and no algorithm."""
+    new, old = (trained(settings, tmp_path / name).path for name in ("new", "old"))
+    document = json.loads((old / "run.json").read_text())
+    del document["algorithm"]
+    (old / "run.json").write_text(json.dumps(document))
+    written = latest_checkpoint(old / "checkpoints")
+    counters = read_counters(written)
+    assert set(counters.pop("run")) == {"algorithm", "task", "seed", "hyperparameters"}
+    learners = counters.pop("learner")
+    assert learners == {"encoder_updates": 20, "updates": 10}  # one update per step, and those of the first period
+    counters |= learners
+    assert set(counters) == {
+        *("steps", "encoder_updates", "updates", "evaluated_at", "seconds"),
+        *("episodes", "over", "episode_return", "next_action", "replay"),
+    }
+    own = {"task": "Pendulum-v1", "seed": 0, "hyperparameters": asdict(settings.hyperparameters)}
+    tensors, arrays = read_tensors(written), read_arrays(written)
+    write_checkpoint(old / "checkpoints", tensors, arrays, counters | {"run": own})
+    assert playing.play(old, 2, False, None, "cpu") == playing.play(new, 2, False, None, "cpu")
+    for path in (new, old):
+        resume([path], 85, QUIET)
+    assert steps_evaluated(RunFolder(old)) == [0, 50, 60, 85]
+    assert_same(old, new)
+
+
 def test_a_run_in_training_is_trained_by_no_other_process(settings, tmp_path):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    run = trained(settings, tmp_path)
     training = RunFolder(run.path)
     training.lock()
     with pytest.raises(MRQError, match=r"another process is training the run in .*seed-0; wait for it, or stop it"):
-        resume([run.path], 65, quiet)
+        resume([run.path], 65, QUIET)
     training.close()
-    resume([run.path], 65, quiet)
+    resume([run.path], 65, QUIET)
     assert RunFolder(run.path).step == 65
 
 
 def test_a_run_that_cannot_be_locked_says_so(settings, tmp_path):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+    run = trained(settings, tmp_path)
     (run.path / "lock").unlink()
     (run.path / "lock").mkdir()
     with pytest.raises(MRQError, match=r"the run in .*seed-0 cannot be locked: Is a directory\."):
-        resume([run.path], 65, quiet)
+        resume([run.path], 65, QUIET)
 
 
 def test_runs_resumed_together_keep_their_own_time(settings, tmp_path, monkeypatch):
@@ -152,11 +180,11 @@ def test_runs_resumed_together_keep_their_own_time(settings, tmp_path, monkeypat
     monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
     for seed, seconds in ((0, 100.0), (1, 7.0)):
         monkeypatch.setattr(loop, "evaluate", _taking(seconds, now, loop.evaluate))
-        start([Agent("Pendulum-v1", seed)], settings, tmp_path, quiet)
+        trained(settings, tmp_path, seed)
         monkeypatch.undo()
         monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
-    first, second = resume([tmp_path / "Pendulum-v1" / f"seed-{seed}" for seed in (0, 1)], 70, quiet).runs
-    # Evaluations at 0, 50 and 60 took their time; a row tells how much had passed before it.
+    first, second = resume([tmp_path / "Pendulum-v1" / f"seed-{seed}" for seed in (0, 1)], 70, QUIET).runs
+    # Evaluations at 0, 50 and 60 took their time; a row says how much had passed before it.
     assert [float(row["seconds"]) for row in first.evaluations()] == [0, 100, 200, 300]
     assert [float(row["seconds"]) for row in second.evaluations()] == [0, 7, 14, 21]
 
@@ -169,35 +197,35 @@ def _taking(seconds, now, evaluate):
     return slow
 
 
-def test_a_run_goes_on_as_the_machine_it_is_on_asks(settings, tmp_path, monkeypatch):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
+def test_a_resumed_run_uses_the_machine_settings_that_it_is_given(settings, tmp_path, monkeypatch):
+    run = trained(settings, tmp_path)
     asked = []
     monkeypatch.setattr(runs, "train", lambda *arguments: asked.append(arguments[3]))
     machine = replace(settings, workers=1, checkpoint_minutes=30.0, device="cpu", environment_timeout=9.0, compile="on")
-    resume([run.path], 65, quiet, machine=machine)
+    resume([run.path], 65, QUIET, machine=machine)
     assert asked == [replace(machine, steps=65, compile="auto")]
 
 
-def test_an_environment_that_changes_the_present_folder_takes_no_run_with_it(settings, tmp_path, monkeypatch):
+def test_an_environment_that_changes_the_working_directory_does_not_move_its_run(settings, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     monkeypatch.chdir(tmp_path)
-    (run,) = start([Agent("tests.environments_for_tests:Leaves", 0)], settings, Path("runs"), quiet).runs
+    (run,) = start([Identity("tests.environments_for_tests:Leaves", 0)], settings, Path("runs"), QUIET).runs
     assert Path.cwd() == Path("/")
     assert (run.step, steps_evaluated(run)) == (60, [0, 50, 60])
     assert run.path == tmp_path / "runs" / "tests.environments_for_tests-Leaves" / "seed-0"
 
 
-def test_what_is_loaded_is_of_one_checkpoint(settings, tmp_path, monkeypatch):
-    (run,) = start([Agent("Pendulum-v1", 0)], settings, tmp_path, quiet).runs
-    read = run_folder.read_arrays
+def test_all_that_is_loaded_comes_from_one_checkpoint(settings, tmp_path, monkeypatch):
+    run = trained(settings, tmp_path)
+    read = checkpoint.read_tensors
 
-    def trained_meanwhile(checkpoint):
+    def trained_meanwhile(path):
         monkeypatch.undo()
-        arrays = read(checkpoint)
-        resume([run.path], 65, quiet)
-        return arrays
+        tensors = read(path)
+        resume([run.path], 65, QUIET)
+        return tensors
 
-    monkeypatch.setattr(run_folder, "read_arrays", trained_meanwhile)
+    monkeypatch.setattr(checkpoint, "read_tensors", trained_meanwhile)
     with pytest.raises(MRQError, match="000001-step-60 is damaged"):
         run.saved_state()
     assert run.step == 65

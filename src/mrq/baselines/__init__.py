@@ -1,1 +1,1 @@
-"""Other algorithms under MR.Q's protocol: the same environments, evaluations, run folders and report."""
+"""Thin adapters to other libraries' algorithms: they share the training loop, evaluation and run folders."""

@@ -1,1 +1,1 @@
-"""The paper's experiments: which runs there are, and where they train, here or on a cluster."""
+"""The paper's experiments: which runs there are, and where they train: on this machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""What is asked of a Ray cluster."""
+"""What `mrq bench` needs to know of a Ray cluster."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,14 @@ DECIMALS = 4  # of a resource, as Ray counts them
 
 @dataclass(frozen=True)
 class Cluster:
+    """Where a Ray cluster is, and how much of it each fleet takes."""
+
     address: str | None = None
-    """Where the cluster is: auto (of this machine), HOST:PORT or ray://HOST:PORT; by default one is started here."""
+    """Address of the cluster: auto (on this machine), HOST:PORT or ray://HOST:PORT; by default one is started here."""
     gpus_per_fleet: float | None = None
-    """Share of a GPU that each fleet takes, 0 to 1; by default 1 where the cluster has GPUs and --device allows it."""
+    """Share of a GPU per fleet, 0 to 1; by default 1 if the cluster has GPUs and --device allows it."""
     cpus_per_fleet: float = 1.0
-    """Cores that each fleet takes."""
+    """CPU cores per fleet."""
 
     def __post_init__(self) -> None:
         if self.gpus_per_fleet is not None and not 0 <= self.gpus_per_fleet <= 1:
@@ -23,4 +25,4 @@ class Cluster:
             raise MRQError(f"--cpus-per-fleet is {self.cpus_per_fleet}; it must be above 0.")
         for name, share in (("gpus", self.gpus_per_fleet), ("cpus", self.cpus_per_fleet)):
             if share is not None and round(share, DECIMALS) != share:
-                raise MRQError(f"--{name}-per-fleet is {share}; Ray knows {DECIMALS} decimals.")
+                raise MRQError(f"--{name}-per-fleet is {share}; Ray supports at most {DECIMALS} decimals.")

@@ -1,11 +1,12 @@
-"""What a matrix will cost: hours of one device, by the speeds in benchmarks/speed.md."""
+"""What a matrix will cost: hours of one device, estimated from the speeds in benchmarks/speed.md."""
 
 from collections.abc import Mapping, Sequence
 
-from mrq.benchmark.matrix import Job, State
+from mrq.algorithms.registry import default_algorithm
+from mrq.benchmark.matrix import Job, RunState
 from mrq.environments.tasks import suite_of
 
-# Environment steps a second, of all agents of a fleet together.
+# Environment steps per second, of all agents of a fleet together. Only the default algorithm was measured.
 SPEEDS: dict[str, dict[str, float]] = {
     "cuda": {"gym": 3_600, "dmc": 2_600, "dmc-visual": 220, "atari": 320},  # one H200, 16 cores
     "cpu": {"gym": 7, "dmc": 7, "dmc-visual": 1.5, "atari": 1.5},  # two cores
@@ -13,15 +14,15 @@ SPEEDS: dict[str, dict[str, float]] = {
 MACHINES = {"cuda": "an H200 with 16 cores", "cpu": "two CPU cores"}
 
 
-def overview(states: Mapping[Job, tuple[State, int]], device: str) -> list[list[str]]:
-    """Rows for people: a suite and variant each, and all together; of states, and the steps that runs have come to."""
-    rows = [["suite", "algorithm", "runs", *(state.value for state in State), "hours left"]]
+def overview(states: Mapping[Job, tuple[RunState, int]], device: str) -> list[list[str]]:
+    """Returns the rows of a table: one per suite and label, and one for all; `states` has each run's state and step."""
+    rows = [["suite", "algorithm", "runs", *(state.value for state in RunState), "hours left"]]
     groups: dict[tuple[str, str], list[Job]] = {}
     for job in states:
-        groups.setdefault((suite_of(job.agent.task), job.variant), []).append(job)
-    costs = [_hours(own, states, SPEEDS[device][suite]) for (suite, _), own in groups.items()]
-    for (place, own), cost in zip(groups.items(), costs, strict=True):
-        rows.append([*place, *_counts(own, states), "unknown" if cost is None else f"{cost:,.1f}"])
+        groups.setdefault((suite_of(job.identity.task), job.label), []).append(job)
+    costs = [_hours(group, states, SPEEDS[device][suite]) for (suite, _), group in groups.items()]
+    for (place, group), cost in zip(groups.items(), costs, strict=True):
+        rows.append([*place, *_counts(group, states), "unknown" if cost is None else f"{cost:,.1f}"])
     known = [cost for cost in costs if cost is not None]
     total = f"{sum(known):,.1f}" if known else "unknown"
     more = " and more" if known and None in costs else ""
@@ -29,12 +30,13 @@ def overview(states: Mapping[Job, tuple[State, int]], device: str) -> list[list[
     return rows
 
 
-def _hours(jobs: Sequence[Job], states: Mapping[Job, tuple[State, int]], speed: float) -> float | None:
-    """None where they are unknown: baselines were not measured."""
+def _hours(jobs: Sequence[Job], states: Mapping[Job, tuple[RunState, int]], speed: float) -> float | None:
+    """Returns the hours that one algorithm's jobs still take; None if its speed was not measured."""
     left = sum(job.settings.total_steps - states[job][1] for job in jobs if states[job][0].due)
-    return None if left and jobs[0].baseline is not None else left / speed / 3_600
+    measured = jobs[0].settings.algorithm is default_algorithm()
+    return left / speed / 3_600 if measured or not left else None
 
 
-def _counts(jobs: Sequence[Job], states: Mapping[Job, tuple[State, int]]) -> list[str]:
-    """Of all, and by state."""
-    return [str(len(jobs)), *(str(sum(states[job][0] is state for job in jobs)) for state in State)]
+def _counts(jobs: Sequence[Job], states: Mapping[Job, tuple[RunState, int]]) -> list[str]:
+    """Returns how many jobs there are, and how many are in each state."""
+    return [str(len(jobs)), *(str(sum(states[job][0] is state for job in jobs)) for state in RunState)]

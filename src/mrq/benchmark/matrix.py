@@ -1,4 +1,4 @@
-"""The run matrix: tasks x variants x seeds, what of it is done, and which runs train together."""
+"""The run matrix: tasks x algorithms and variants x seeds, which of its runs are finished, and which train together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,21 +6,22 @@ from enum import Enum
 from itertools import groupby
 from pathlib import Path
 
-from mrq.baselines.baseline import Kind
-from mrq.baselines.kinds import kind_named
-from mrq.benchmark.variants import DEFAULT, steps_of, varied
-from mrq.environments.tasks import paper_task, suite_of
+from mrq.algorithms.algorithm import Algorithm
+from mrq.algorithms.registry import default_algorithm
+from mrq.environments.tasks import paper_task, study_steps, suite_of
 from mrq.errors import MRQError
-from mrq.interface import Agent, Spec
-from mrq.replay.buffer import bytes_needed, slots_needed
-from mrq.training.run_folder import MRQ, RunFolder, occupied, run_path
+from mrq.interface import Identity, Spec
+from mrq.replay.allocation import bytes_needed, slots_needed
+from mrq.training.run_folder import RunFolder, occupied, run_path
 from mrq.training.settings import Settings
 
 LARGEST_FLEET = 64  # more agents gain next to nothing, and their results come later
-BYTES_BESIDE_REPLAY = 400_000_000  # that an agent of vectors takes for networks, moments and gradients, generously
+BYTES_BESIDE_REPLAY = 400_000_000  # of an agent that sees vectors: networks, moments and gradients, with room to spare
 
 
-class State(Enum):
+class RunState(Enum):
+    """How far a run of the matrix is."""
+
     TO_DO = "to do"
     UNFINISHED = "unfinished"
     FINISHED = "finished"
@@ -28,77 +29,87 @@ class State(Enum):
 
     @property
     def due(self) -> bool:
-        return self in (State.TO_DO, State.UNFINISHED)
+        """Whether the run still has to be trained."""
+        return self in (RunState.TO_DO, RunState.UNFINISHED)
 
 
 @dataclass(frozen=True)
 class Job:
     """One run of the matrix."""
 
-    agent: Agent
-    variant: str  # MR.Q, a variant of it, or a baseline's name
-    settings: Settings  # complete, with the variant's hyperparameters
-    root: Path  # where it lies, as `mrq train --runs` would have it
+    identity: Identity
+    label: str  # the algorithm's title, or a variant
+    settings: Settings  # complete; their hyperparameters are those of the algorithm or the variant
+    root: Path  # its folder is made here, as by `mrq train --runs`
 
     @property
     def path(self) -> Path:
-        return run_path(self.root, *self.agent)
+        """The run folder."""
+        return run_path(self.root, *self.identity)
 
     @property
     def name(self) -> str:
-        return self.agent.name if self.variant == DEFAULT else f"{self.agent.name}, {self.variant}"
-
-    @property
-    def baseline(self) -> Kind | None:
-        return kind_named(self.variant)
+        """What messages call it."""
+        is_default = self.label == default_algorithm().title
+        return self.identity.name if is_default else f"{self.identity.name}, {self.label}"
 
 
 def jobs(
-    tasks: Sequence[str], variants: Sequence[str], seeds: Sequence[int], settings: Settings, root: Path
+    tasks: Sequence[str],
+    algorithms: Sequence[Algorithm],
+    variants: Sequence[str],
+    seeds: Sequence[int],
+    settings: Settings,
+    root: Path,
 ) -> list[Job]:
-    """MR.Q itself lies where `mrq train` puts it; its variants and baselines have folders of their own under `root`.
+    """Returns the runs of every algorithm, and of those variants that it has, on the tasks that it can learn.
 
-    A baseline is left out of tasks whose actions it cannot learn, and refused if there is no other.
+    The default algorithm's run folders are where `mrq train` makes them; other algorithms and variants have folders of
+    their own under `root`. The hyperparameters in `settings` belong to one algorithm; the others have their defaults.
     """
     made = []
-    for variant in variants:
-        baseline = kind_named(variant)
-        plain = variant == DEFAULT or baseline is not None
-        h = settings.hyperparameters if plain else varied(settings.hyperparameters, variant)
-        place = root if variant == DEFAULT else root / variant
-        learnable = [task for task in tasks if baseline is None or baseline.can_learn(paper_task(task).discrete)]
-        if baseline is not None and not learnable:
-            baseline.refuse_actions_of(tasks[0], paper_task(tasks[0]).discrete)
-        for task in learnable:
-            own = replace(settings, hyperparameters=h)
-            if not plain and settings.steps is None:
-                own = replace(own, steps=steps_of(suite_of(task)))
-            own = own.completed([task])
-            made += [Job(Agent(task, seed), variant, own, place) for seed in seeds]
+    for algorithm in algorithms:
+        given = algorithm is settings.algorithm
+        plain = replace(settings, hyperparameters=settings.hyperparameters if given else algorithm.hyperparameters())
+        learnable = [task for task in tasks if algorithm.obstacle(_spec(task)) is None]
+        if not learnable:
+            algorithm.refuse([_spec(tasks[0])], tasks[:1])
+        for label in (algorithm.title, *(variant for variant in variants if variant in algorithm.variants)):
+            place = root if label == default_algorithm().title else root / label
+            for task in learnable:
+                own = plain if label == algorithm.title else _varied(plain, label, task)
+                own = own.completed([task])
+                made += [Job(Identity(task, seed), label, own, place) for seed in seeds]
     return made
 
 
-def state_of(job: Job) -> tuple[State, int, str]:
-    """Of a job's run: its state, the step it has come to, and why it is unusable."""
+def _varied(settings: Settings, variant: str, task: str) -> Settings:
+    """Returns the settings of a variant, which trains as long as in the paper's study unless told otherwise."""
+    steps = study_steps(suite_of(task)) if settings.steps is None else settings.steps
+    hyperparameters = settings.algorithm.varied(settings.hyperparameters, variant)
+    return replace(settings, steps=steps, hyperparameters=hyperparameters)
+
+
+def state_of(job: Job) -> tuple[RunState, int, str]:
+    """Returns the state of a job's run, the step of its latest checkpoint, and why it is unusable."""
     if not occupied(job.path):
-        return State.TO_DO, 0, ""
+        return RunState.TO_DO, 0, ""
     try:
         run = RunFolder(job.path)
-        step, owes = run.step, run.unfinished
+        step, unfinished = run.step, run.unfinished
     except MRQError as error:
-        return State.UNUSABLE, 0, str(error)
-    if other := _what_is_other(run, job):
-        return State.UNUSABLE, 0, f"the run in {job.path} {other}; choose other --runs."
-    unfinished = step < job.settings.total_steps or (step == run.settings.total_steps and owes)
-    return (State.UNFINISHED if unfinished else State.FINISHED), step, ""
+        return RunState.UNUSABLE, 0, str(error)
+    if difference := _difference(run, job):
+        return RunState.UNUSABLE, 0, f"the run in {job.path} {difference}; choose another place with --runs."
+    due = step < job.settings.total_steps or (step == run.settings.total_steps and unfinished)
+    return (RunState.UNFINISHED if due else RunState.FINISHED), step, ""
 
 
-def _what_is_other(run: RunFolder, job: Job) -> str:
-    """How a run differs from what was asked for; nothing where it does not."""
-    algorithm = MRQ if job.baseline is None else job.variant
-    if run.algorithm != algorithm:
-        return f"is one of {run.algorithm}, not of {algorithm}"
-    if job.baseline is None and run.settings.hyperparameters != job.settings.hyperparameters:
+def _difference(run: RunFolder, job: Job) -> str:
+    """Returns how a run differs from its job, as a part of a sentence; "" if it does not."""
+    if run.title != job.settings.algorithm.title:
+        return f"is one of {run.title}, not of {job.settings.algorithm.title}"
+    if run.settings.hyperparameters != job.settings.hyperparameters:
         return "was trained with other hyperparameters"
     for name in ("evaluate_every", "evaluation_episodes"):
         theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
@@ -108,31 +119,33 @@ def _what_is_other(run: RunFolder, job: Job) -> str:
 
 
 def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET) -> list[list[Job]]:
-    """Those that may train together and fit into `memory` bytes of a GPU; without one, each trains alone.
+    """Groups jobs into fleets, which train together and fit into `memory` bytes of a GPU; None means no GPU.
 
-    Agents that see images gain nothing by company, and baselines know none.
+    Without a GPU every job trains alone, as do agents that see images: they gain nothing by training together.
     """
 
     def kind(job: Job) -> str:
-        return repr((suite_of(job.agent.task), job.settings, job.root, occupied(job.path)))
+        return repr((suite_of(job.identity.task), job.settings, job.root, occupied(job.path)))
 
     made = []
     for _, group in groupby(sorted(due, key=kind), key=kind):
         together = list(group)
-        alone = _sees_images(together[0]) or together[0].baseline is not None
+        alone = _spec(together[0].identity.task).image or not together[0].settings.algorithm.in_populations
         size = 1 if alone or memory is None else max(1, memory // max(map(_bytes, together)))
         size = min(size, largest)
         made += [together[start : start + size] for start in range(0, len(together), size)]
     return made
 
 
-def _sees_images(job: Job) -> bool:
-    return suite_of(job.agent.task) in ("dmc-visual", "atari")
-
-
 def _bytes(job: Job) -> int:
-    """What an agent of vectors takes."""
-    task = paper_task(job.agent.task)
-    spec = Spec((int(task.observation),), 1, task.actions, False)
-    slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters)
-    return sum(bytes_needed(1, spec, slots)) + BYTES_BESIDE_REPLAY
+    """Returns what an agent that sees vectors takes of a GPU's memory."""
+    slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters.replay)
+    return sum(bytes_needed(1, _spec(job.identity.task), slots)) + BYTES_BESIDE_REPLAY
+
+
+def _spec(name: str) -> Spec:
+    """Returns what a task of the paper looks like, without the stacking of images."""
+    task = paper_task(name)
+    shape = tuple(int(size) for size in task.observation.split("x"))
+    frame_shape = (1, *shape) if len(shape) == 2 else shape  # Atari's images are grey
+    return Spec(frame_shape, history=1, action_size=task.actions, discrete=task.discrete)

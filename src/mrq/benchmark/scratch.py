@@ -1,4 +1,4 @@
-"""A worker's temporary folder. It is removed even where the worker died: by the next one on that machine."""
+"""A worker's temporary folder. If the worker is killed, the next one on that machine removes it."""
 
 import fcntl
 import os
@@ -11,21 +11,25 @@ from tempfile import gettempdir, mkdtemp
 
 from mrq.errors import MRQError, one_line
 
-IN_USE, KEPT = "mrq-worker", "mrq-kept"  # how their names begin
+IN_USE, KEPT = "mrq-worker", "mrq-kept"  # prefixes of their names
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    prefix = f"{IN_USE}-{gethostname()}"  # the temporary folder may be one that machines share
-    for left in Path(gettempdir()).glob(f"{prefix}-*"):
-        with suppress(OSError), _locked(left):  # another worker's, or another user's
-            shutil.rmtree(left, ignore_errors=True)
+    """Yields a new folder, and removes it afterwards; before that, removes those that killed workers left."""
+    prefix = f"{IN_USE}-{gethostname()}"  # machines may share their temporary folder
+    for folder in Path(gettempdir()).glob(f"{prefix}-*"):
+        with suppress(OSError), _locked(folder):  # it may be in use, or another user's
+            shutil.rmtree(folder, ignore_errors=True)
     try:
         made = Path(mkdtemp(prefix="mrq-"))
     except OSError as error:
-        raise MRQError(f"{gethostname()} has no temporary folder that can be used: {one_line(error)}.") from None
+        raise MRQError(
+            f"no temporary folder can be made on {gethostname()}: {one_line(error)}; name another in TMPDIR."
+        ) from None
     with _locked(made):
-        folder = made.rename(made.with_name(made.name.replace("mrq", prefix, 1)))  # known as ours once it is locked
+        # Other workers recognise the folder by its name, which it gets once it is locked.
+        folder = made.rename(made.with_name(made.name.replace("mrq", prefix, 1)))
         try:
             yield folder
         finally:
@@ -33,13 +37,13 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def keep(folder: Path) -> Path:
-    """Where it is from now on, and nobody removes it."""
+    """Renames a scratch folder so that nobody removes it; returns its new path."""
     return folder.rename(folder.with_name(folder.name.replace(IN_USE, KEPT, 1)))
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Until the process ends, if that is earlier; refuses a folder that is locked already."""
+    """Locks a folder, until the process ends at the latest; raises OSError if it is locked already."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""Run folders at an address of fsspec's, such as s3://bucket/runs, so that machines need share no disk.
+"""Run folders at an fsspec address, such as s3://bucket/runs, for machines that do not share a disk.
 
-A worker fetches a run to go on with it, and sends what has changed while it trains. At the address a checkpoint has a
-copy of the run's settings and evaluations beside its own files, made after it was written, and counts from when the
-empty file `sent`, which is sent last, lies there; only then are older ones removed. So whoever goes on from a
-checkpoint has every evaluation before it, wherever the worker before was cut off. The file `owner` says which worker
-has the run: one that finds another's name there sends nothing more.
+A worker fetches a run to resume it, and sends what has changed while it trains. At the address, a checkpoint also
+contains the run's settings and evaluations, copied after it was written. It counts once the empty file `sent` exists,
+which is sent last; only then are older checkpoints removed. So a worker that resumes from a checkpoint has every
+evaluation before it, whenever the previous worker stopped. The file `owner` names the worker that trains the run: a
+worker that finds another name there sends nothing more.
 """
 
 import errno
@@ -27,35 +27,40 @@ from mrq.errors import MRQError, one_line
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.run_folder import ASIDE, CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
 
-SENDING = 2.0  # seconds between two looks at what has changed
-SENDING_LAST = 300.0  # seconds for which what was trained last is tried to be sent
+SEND_SECONDS = 2.0  # between two times that changes are sent
+LAST_SEND_SECONDS = 300.0  # for which the last changes are retried
 SENT, OWNER = "sent", "owner"
 
 
 class TakenOver(MRQError):
-    """Another worker has the run now."""
+    """Another worker trains the run now."""
 
 
 class Store(NamedTuple):
+    """An address, and the file system behind it."""
+
     address: str
     files: Any  # fsspec's file system
     root: str  # the address as the file system names it
 
     def place(self, *parts: str) -> str:
+        """Returns a path under the address, as the file system names it."""
         return "/".join((self.root.rstrip("/"), *parts))
 
     def listed(self, *parts: str) -> list[str]:
-        """All files under a folder of the store, as paths from there; none if there is no such folder."""
+        """Lists the files under a folder, relative to it; none if the folder does not exist."""
         self.files.invalidate_cache()
         place = self.place(*parts)
         return sorted(path[len(place) :].lstrip("/") for path in self.files.find(place))
 
 
 def is_address(place: str) -> bool:
+    """Says whether a place is an address, rather than a folder."""
     return "://" in place
 
 
 def store_at(address: str) -> Store:
+    """Returns the store at an address; nothing is read or written yet."""
     try:
         files, root = fsspec.url_to_fs(address)
     except (ImportError, ValueError) as error:
@@ -64,26 +69,26 @@ def store_at(address: str) -> Store:
 
 
 def named_as_at(runs: str, folder: Path, sentence: str) -> str:
-    """A sentence about runs at an address, which names the folder where they are at hand."""
+    """Replaces, in a sentence about runs at an address, the local folder of their mirror with the address."""
     return sentence.replace(str(folder), runs.rstrip("/")) if is_address(runs) else sentence
 
 
 @contextmanager
 def at_hand(runs: str) -> Iterator[Path]:
-    """Where a matrix or a report sees the runs: in place, or what it needs to know of those at an address."""
+    """Yields a folder where runs can be read: the folder itself, or a mirror of an address."""
     if not is_address(runs):
         yield Path(runs)
         return
     store = store_at(runs)
     if "memory" in store.files.protocol:
-        raise MRQError(f"{runs} is forgotten when its process ends; give an address that lasts.")
+        raise MRQError(f"{runs} is lost when its process ends; give a permanent address.")
     with TemporaryDirectory(prefix="mrq-") as folder:
         mirror(store, Path(folder))
         yield Path(folder)
 
 
 def mirror(store: Store, folder: Path) -> None:
-    """The tables of all runs, and which checkpoints they have, as empty folders."""
+    """Copies the tables of all runs, and makes an empty folder for each of their checkpoints."""
     with _reading(store):
         wanted = []
         for path in store.listed():
@@ -98,7 +103,7 @@ def mirror(store: Store, folder: Path) -> None:
 
 
 def fetch(store: Store, run: str, folder: Path) -> str | None:
-    """The run at its last complete checkpoint, whose name is returned; nothing of one that has none."""
+    """Copies a run at its last complete checkpoint and returns that checkpoint's name; None if there is none."""
     with _reading(store):
         files = [path.partition("/")[::2] for path in store.listed(run, CHECKPOINTS)]
         complete = sorted(checkpoint for checkpoint, name in files if name == SENT)
@@ -114,10 +119,10 @@ def fetch(store: Store, run: str, folder: Path) -> str | None:
 
 @contextmanager
 def _reading(store: Store) -> Iterator[None]:
-    """Says what goes wrong meanwhile: with the address, or with the temporary folder that has no room for it."""
+    """Turns a failure to read from the store into a sentence: about the address, or about a full temporary folder."""
     try:
         yield
-    except Exception as error:  # each file system has its own
+    except Exception as error:  # each file system has errors of its own
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise MRQError(
                 f"the temporary folder {gettempdir()} of {gethostname()} is full; make room, or name another in TMPDIR."
@@ -126,24 +131,26 @@ def _reading(store: Store) -> Iterator[None]:
 
 
 class Outbox:
-    """A run in training, and what of it the store has already."""
+    """Sends a run that is in training to the store, and remembers what the store has already."""
 
     def __init__(self, store: Store, run: str, folder: Path, owner: str) -> None:
         self._store, self._run, self._folder = store, run, folder
-        self._sent: dict[Path, tuple[int, int]] = {}  # when a file was changed that was sent, and its size
+        self._sent: dict[Path, tuple[int, int]] = {}  # when each sent file was changed, and its size
         self._owner = f"{owner} {uuid.uuid4().hex}".encode()
         store.files.makedirs(store.place(run, TENSORBOARD), exist_ok=True)
         store.files.pipe_file(store.place(run, OWNER), self._owner)
         self._checkpoint = fetch(store, run, folder)
 
     def send(self) -> None:
-        """What has changed; refuses where another worker has taken the run over."""
+        """Sends what has changed; refuses if another worker has taken over the run."""
         if not self._folder.exists():
             return
         self._refuse_if_taken_over()
         with TemporaryDirectory(prefix=".sending-", dir=self._folder.parent) as aside:
-            checkpoint = _held(self._folder, self._checkpoint, Path(aside))  # before the tables, which may be newer
-            # Without its document there is no run, so that it goes first.
+            checkpoint = _copy_of_latest(
+                self._folder, self._checkpoint, Path(aside)
+            )  # first, so that the tables are as new or newer
+            # The document goes first: without it there is no run.
             for path in (self._folder / DOCUMENT, *self._folder.glob("*.*"), *self._folder.glob(f"{TENSORBOARD}/*")):
                 if not path.name.endswith(ASIDE):
                     self._send_file(path)
@@ -157,7 +164,7 @@ class Outbox:
             return
         place = self._store.place(self._run, *path.relative_to(self._folder).parts)
         self._store.files.put_file(str(path), place + ASIDE)
-        self._store.files.mv(place + ASIDE, place)  # whole, or as it was before
+        self._store.files.mv(place + ASIDE, place)  # so that readers see either the whole file or the previous one
         self._sent[path] = now
 
     def _send_checkpoint(self, checkpoint: Path) -> None:
@@ -169,7 +176,7 @@ class Outbox:
                 files.makedirs(to, exist_ok=True)
             else:
                 files.put_file(str(path), to)
-        self._refuse_if_taken_over()  # it may have taken a while
+        self._refuse_if_taken_over()  # sending may have taken a while
         files.pipe_file(f"{place}/{SENT}", b"")
         self._checkpoint = checkpoint.name
         for old in {path.partition("/")[0] for path in self._store.listed(self._run, CHECKPOINTS)} - {checkpoint.name}:
@@ -181,20 +188,20 @@ class Outbox:
 
 
 class Sending(NamedTuple):
-    """Runs in training whose address gets what changes."""
+    """Runs in training whose changes are sent."""
 
-    folder: Path  # under which they lie here
-    lost: dict[str, str]  # why the address does not get what was trained last, by run
+    folder: Path  # where their run folders are on this machine
+    lost: dict[str, str]  # by run, why its last changes were not sent
 
 
 @contextmanager
 def at_address(address: str, runs: Sequence[str], owner: str) -> Iterator[Sending]:
-    """The runs in a temporary folder, as far as they have come, and sent back from there until all is over.
+    """Fetches runs into a temporary folder, and sends their changes until the block ends.
 
-    What cannot be sent in the end is kept where it is.
+    A run whose last changes cannot be sent is kept on this machine.
     """
     store = store_at(address)
-    over, lost = threading.Event(), dict[str, str]()
+    ended, lost = threading.Event(), dict[str, str]()
     with scratch_folder() as scratch:
         try:
             outboxes = {run: Outbox(store, run, scratch / run, owner) for run in runs}
@@ -204,19 +211,19 @@ def at_address(address: str, runs: Sequence[str], owner: str) -> Iterator[Sendin
             raise MRQError(f"{address} cannot be used: {one_line(error)}.") from None
 
         def send() -> dict[str, str]:
-            """Each by itself; what went wrong, by run."""
+            """Sends every run; returns what went wrong, by run."""
             failed = {}
             for run in [run for run in runs if run not in lost]:
                 try:
                     outboxes[run].send()
                 except TakenOver as error:
                     lost[run] = str(error)
-                except Exception as error:  # of the network, say
+                except Exception as error:  # such as a network error
                     failed[run] = one_line(error)
             return failed
 
         def keep_sending() -> None:
-            while not over.wait(SENDING):
+            while not ended.wait(SEND_SECONDS):
                 send()
 
         thread = threading.Thread(target=keep_sending, daemon=True)
@@ -224,42 +231,45 @@ def at_address(address: str, runs: Sequence[str], owner: str) -> Iterator[Sendin
         try:
             yield Sending(scratch, lost)
         finally:
-            over.set()
+            ended.set()
             thread.join()
-            until = time.monotonic() + SENDING_LAST
-            while (failed := send()) and time.monotonic() < until:
-                time.sleep(SENDING)
+            deadline = time.monotonic() + LAST_SEND_SECONDS
+            while (failed := send()) and time.monotonic() < deadline:
+                time.sleep(SEND_SECONDS)
             if failed:
                 kept = keep(scratch)
             for run, why in failed.items():
                 lost[run] = (
-                    f"what was trained last could not be sent to {address}: {why}; "
-                    f"it is kept on {gethostname()} in {kept / run}."
+                    f"the last changes could not be sent to {address}: {why}; "
+                    f"they are kept on {gethostname()} in {kept / run}."
                 )
 
 
-def _held(run: Path, sent: str | None, aside: Path) -> Path | None:
-    """The latest checkpoint, unless it was sent, as links that outlive its removal, with the tables as they are now."""
+def _copy_of_latest(run: Path, sent: str | None, aside: Path) -> Path | None:
+    """Returns a copy of the latest checkpoint with the run's tables; None if the checkpoint was sent already.
+
+    Its files are links, so that they stay when training removes the checkpoint.
+    """
     while True:
         latest = latest_checkpoint(run / CHECKPOINTS)
         if latest is None or latest.name == sent:
             return None
-        held = aside / latest.name
+        copy = aside / latest.name
         try:
-            shutil.copytree(latest, held, copy_function=_link)
+            shutil.copytree(latest, copy, copy_function=_link)
         except OSError:
             if latest_checkpoint(run / CHECKPOINTS) == latest:
                 raise
-        if latest_checkpoint(run / CHECKPOINTS) == latest:  # only then is it whole: the next one removes it
+        if latest_checkpoint(run / CHECKPOINTS) == latest:  # if not, training may have removed some of its files
             for name in TABLES:
                 with suppress(FileNotFoundError):
-                    shutil.copy(run / name, held / name)
-            return held
-        shutil.rmtree(held, ignore_errors=True)
+                    shutil.copy(run / name, copy / name)
+            return copy
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _link(file: str, to: str) -> None:
     try:
         os.link(file, to)
-    except OSError:  # not every disk has links
+    except OSError:  # not every disk supports links
         shutil.copyfile(file, to)

@@ -1,1 +1,1 @@
-"""From Gymnasium environments to arrays the networks understand, and back."""
+"""Environments: translates Gymnasium's to the network's terms and back, and runs many of them together."""

@@ -1,4 +1,4 @@
-"""Atari games as Gymnasium environments, as the paper plays them: one grey frame an observation, the replay stacks."""
+"""Atari games as Gymnasium environments, with the paper's preprocessing; an observation is one grey frame."""
 
 import os
 from typing import Any
@@ -12,11 +12,11 @@ from mrq.interface import Array
 
 FRAME_SKIP = 4
 EPISODE_FRAMES = 108_000
-ENLARGED = (5, 4)  # in a film, height and width; about the shape of the screen
+ENLARGED = (5, 4)  # height and width of a pixel in a video; about the screen's proportions
 
 
 def task_names() -> list[str]:
-    """The games' names as in ALE/Name-v5."""
+    """Returns the games' names as in ALE/Name-v5."""
     return list(_roms())
 
 
@@ -34,7 +34,7 @@ class AtariGame(gym.Env[Array, np.int64]):
                 max_num_frames_per_episode=EPISODE_FRAMES,
                 repeat_action_probability=0.25,
                 full_action_space=False,
-                autoreset_mode="NextStep",  # an episode's last observation is its own; reset() comes before a next step
+                autoreset_mode="NextStep",  # keeps an episode's last observation; reset() comes before the next step
                 img_height=IMAGE_SIZE,
                 img_width=IMAGE_SIZE,
                 grayscale=True,
@@ -46,10 +46,10 @@ class AtariGame(gym.Env[Array, np.int64]):
                 reward_clipping=False,
                 use_fire_reset=False,
             )
-        except OSError as error:  # of reading the ROM
-            elsewhere = "ALE_ROMS_DIR" in os.environ
-            mended = "unset ALE_ROMS_DIR." if elsewhere else "run: pip install --force-reinstall ale-py"
-            raise MRQError(f"the game's ROM cannot be read: {one_line(error)}; {mended}") from error
+        except OSError as error:  # the ROM is missing or damaged
+            own_folder = "ALE_ROMS_DIR" in os.environ
+            fix = "unset ALE_ROMS_DIR." if own_folder else "run: pip install --force-reinstall ale-py"
+            raise MRQError(f"the game's ROM cannot be read: {one_line(error)}; {fix}") from error
         self.observation_space = gym.spaces.Box(0, 255, (IMAGE_SIZE, IMAGE_SIZE), np.uint8)
         self.action_space = self._games.single_action_space
         self.render_mode = render_mode
@@ -65,14 +65,14 @@ class AtariGame(gym.Env[Array, np.int64]):
         return self._frame, {}
 
     def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        if not self.action_space.contains(action):  # the emulator would wait for ever
-            raise ValueError(f"the action {action} is not one of {self.action_space}")
+        if not self.action_space.contains(action):  # the emulator would wait forever
+            raise ValueError(f"the action {action} is not in {self.action_space}")
         frames, rewards, terminated, truncated, _ = self._games.step(np.array([action]))
         self._frame = frames[0, 0]
         return self._frame, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> Array | None:
-        """What the agent sees, enlarged: the emulator's colours do not leave its C++."""
+        """Returns what the agent sees, enlarged; the emulator does not give access to its colours."""
         if self.render_mode is None:
             return None
         return np.kron(self._frame[..., None], np.ones((*ENLARGED, 3), np.uint8))

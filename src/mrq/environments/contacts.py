@@ -1,4 +1,4 @@
-"""Contacts of the paper's tasks as its MuJoCo, 3.2, computes them, whatever version is installed."""
+"""Makes newer MuJoCo versions compute contacts as the paper's, 3.2, does."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import gymnasium as gym
 
 
 class EarlierMargins(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """A Gym task that feels the ground from where it always did.
+    """A Gym task whose contacts begin at the same distance as in MuJoCo 3.2.
 
-    Since MuJoCo 3.5 two geoms touch from the sum of their margins on; before, from the larger of the two. In Ant,
-    Hopper and Humanoid, all of whose geoms have the same, that would double it; the other two have none. A wrapper
-    that records its arguments, because then `gymnasium.make` makes the same task again from its spec.
+    Since MuJoCo 3.5, two geoms touch at the sum of their margins; before, at the larger one. In Ant, Hopper and
+    Humanoid all geoms have the same margin, so the distance would double; the other two tasks have no margins. The
+    wrapper records its arguments, so that `gymnasium.make` can make the same task again from its spec.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
@@ -24,9 +24,9 @@ class EarlierMargins(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructo
 
 
 def keep_spinner_stiff(physics: Any) -> None:
-    """Of dm_control's finger.
+    """Restores the inverse weight of the spinner in dm_control's finger.
 
-    Its spinner turns and cannot be shifted, so that its inverse weight is 0. MuJoCo 3.5 and 3.6 take that of turning
-    instead, and a contact becomes 64 times too soft to turn it.
+    The spinner turns but cannot move, so its translational inverse weight is 0. MuJoCo 3.5 and 3.6 use the rotational
+    one instead, which makes contacts 64 times too soft to turn it.
     """
     physics.named.model.body_invweight0["spinner", 0] = 0

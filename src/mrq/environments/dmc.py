@@ -1,4 +1,4 @@
-"""DeepMind Control tasks as Gymnasium environments, as the paper plays them: from vectors or from pixels."""
+"""DeepMind Control tasks as Gymnasium environments, with the paper's settings: vectors or pixels as observations."""
 
 import importlib
 import os
@@ -15,11 +15,11 @@ from mrq.interface import Array
 
 ACTION_REPEAT = 2
 EPISODE_STEPS = 500
-FILM_SIZE = (240, 320)  # height, width
+VIDEO_SIZE = (240, 320)  # height, width
 
 
 def task_names() -> list[str]:
-    """domain-task for all of dm_control's suite but lqr, which bounds neither its actions nor its episodes."""
+    """Returns domain-task for all of dm_control's suite except lqr, whose actions and episodes have no bounds."""
     return [f"{domain}-{task}" for domain, task in _suite().ALL_TASKS if domain != "lqr"]
 
 
@@ -40,7 +40,7 @@ class ControlTask(gym.Env[Array, Array]):
         bounds = self._environment.action_spec()
         self._middle, self._half = (bounds.maximum + bounds.minimum) / 2, (bounds.maximum - bounds.minimum) / 2
         self.action_space = gym.spaces.Box(-1, 1, bounds.shape, np.float32)
-        # quadruped-escape uploads its terrain to the renderer at every reset, whether anyone looks or not.
+        # quadruped-escape uploads its terrain to the renderer at every reset, even if nothing is rendered.
         if visual or render_mode is not None or name == "quadruped-escape":
             _start_rendering(name, self._environment.physics)
         self._camera: Any = None
@@ -57,7 +57,7 @@ class ControlTask(gym.Env[Array, Array]):
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(2**31))
-        # All of a task's randomness; what the last episode left in MuJoCo, warm starts included, its reset clears.
+        # This is all of a task's randomness. Its reset clears what the last episode left in MuJoCo, also warm starts.
         self._environment.task.random.seed(seed % 2**32)
         self._steps = 0
         return self._observed(self._environment.reset()), {}
@@ -77,7 +77,7 @@ class ControlTask(gym.Env[Array, Array]):
     def render(self) -> Array | None:
         if self.render_mode is None:
             return None
-        picture: Array = self._environment.physics.render(*FILM_SIZE, camera_id=self._camera_id)
+        picture: Array = self._environment.physics.render(*VIDEO_SIZE, camera_id=self._camera_id)
         return picture
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class ControlTask(gym.Env[Array, Array]):
 
 
 def _suite() -> Any:
-    """dm_control is imported without a renderer, and given one when a picture is asked for."""
+    """Imports dm_control's suite without a renderer; `_start_rendering` adds one when a picture is needed."""
     with renderer("disable"):
         from dm_control import suite
     return suite
@@ -104,10 +104,10 @@ def _start_rendering(name: str, physics: Any) -> None:
             with renderer(chosen_renderer()):
                 importlib.reload(_render)
         physics.render(IMAGE_SIZE, IMAGE_SIZE)
-    except Exception as error:  # of any kind: PyOpenGL stumbles over a missing library with an AttributeError
+    except Exception as error:  # PyOpenGL raises an AttributeError if a library is missing
         if not os.environ.get("MUJOCO_GL") and _render.BACKEND not in ("off", chosen_renderer()):
             raise MRQError(
-                f"dm_control was imported before mrq made a task of it, and has chosen {_render.BACKEND} to draw with; "
-                f"set MUJOCO_GL={chosen_renderer()} to have pictures of {name}."
+                f"dm_control was imported before mrq and uses {_render.BACKEND}, which does not work here; "
+                f"set MUJOCO_GL={chosen_renderer()} to render {name}."
             ) from error
-        raise MRQError(f"{name} cannot be drawn: {advice(error)}") from error
+        raise MRQError(f"{name} cannot be rendered: {advice(error)}") from error

@@ -1,4 +1,4 @@
-"""Makes an environment from what a user typed: a suite's task, a Gymnasium id, or module:factory for one's own."""
+"""Makes an environment from the task that a user typed: a suite's, a Gymnasium id, or module:factory."""
 
 import importlib
 import os
@@ -20,8 +20,9 @@ from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
 from mrq.errors import MRQError, one_line
 
 Environment = gym.Env[Any, Any]
-EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # a module, and the extra that brings it
-# A suite's tasks by name, and what makes one of them.
+MAKING_SECONDS = 300.0  # more than a step may take, because packages are imported and levels built
+EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # by module, the extra that installs it
+# The names of a suite's tasks, and what makes one of them.
 SUITES: dict[str, tuple[Callable[[], list[str]], Callable[..., Environment]]] = {
     "dmc": (dmc.task_names, dmc.ControlTask),
     "dmc-visual": (dmc.task_names, partial(dmc.ControlTask, visual=True)),
@@ -30,12 +31,13 @@ SUITES: dict[str, tuple[Callable[[], list[str]], Callable[..., Environment]]] = 
 
 
 def make_environment(task: str, **options: Any) -> Environment:
-    """dmc/, dmc-visual/ and atari/ name a suite, as does gym/, which may be left out.
+    """Makes the environment of a task.
 
-    `options` go to gymnasium.make or to the factory; render_mode is the one that is used here.
+    A task begins with its suite (dmc/, dmc-visual/, atari/ or gym/); gym/ may be omitted. `options` are passed to
+    gymnasium.make or to the factory.
     """
     with warnings.catch_warnings():
-        # The paper's tasks are -v4; that newer versions exist is no news on every start.
+        # The paper's tasks are -v4. Gymnasium would warn at every start that there are newer versions.
         warnings.filterwarnings("ignore", message=".*is out of date.*")
         try:
             environment = _make(task, options)
@@ -48,7 +50,7 @@ def make_environment(task: str, **options: Any) -> Environment:
         except BaseException as error:
             raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}.") from error
     if not isinstance(environment, gym.Env):
-        raise MRQError(f"{task!r} gave {type(environment).__name__} where a gymnasium.Env was expected.")
+        raise MRQError(f"{task!r} returned {type(environment).__name__}; it must return a gymnasium.Env.")
     return environment
 
 
@@ -66,26 +68,29 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
         if factory is not None:
             return _call(factory, options, task)
         if name not in gym.registry:
-            raise MRQError(f"the module {module_name!r} has no {name!r}, nor registers an environment of that name.")
+            raise MRQError(f"the module {module_name!r} has no {name!r} and registers no environment with that name.")
         task = name
     if re.fullmatch(r"([\w:.-]+/)?[\w:.-]+", task) is None:
         raise gym.error.UnregisteredEnv
     if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
-    if task not in gym.registry:  # nor a name without its version, by which Gymnasium would take the latest
+    if task not in gym.registry:  # also a name without a version, for which Gymnasium would take the latest
         raise gym.error.UnregisteredEnv
     entry_point = str(gym.registry[task].entry_point)
     if "mujoco" in entry_point:
         import_mujoco()
         if "render_mode" in options:
-            os.environ["MUJOCO_GL"] = chosen_renderer()  # where Gymnasium looks whenever it draws
+            os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium reads when it renders
     environment = gym.make(task, disable_env_checker=True, **options)
-    of_paper = f"gym/{task}" in names_in("gym") and entry_point.startswith("gymnasium.") and "xml_file" not in options
-    return EarlierMargins(environment) if of_paper else environment
+    in_paper = f"gym/{task}" in names_in("gym") and entry_point.startswith("gymnasium.") and "xml_file" not in options
+    return EarlierMargins(environment) if in_paper else environment
 
 
 def _import(module_name: str, task: str) -> Any:
-    """Also from the present folder, where one's own environment usually lies, and what it imports later."""
+    """Imports a module, also from the current folder, where users keep their own environments.
+
+    The folder stays on the path, because such a module may import its neighbours later.
+    """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -93,12 +98,14 @@ def _import(module_name: str, task: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
-        raise MRQError(f"there is no module {module_name!r} for {task!r}, here or installed.") from None
+        raise MRQError(
+            f"{task!r} needs the module {module_name!r}, which is neither in the current folder nor installed."
+        ) from None
 
 
 def _call(factory: Callable[..., Environment], options: dict[str, Any], task: str) -> Environment:
     if not callable(factory):
-        raise MRQError(f"{task!r} is not a function or class that makes an environment.")
+        raise MRQError(f"{task!r} is not a function or class; it must be one that makes an environment.")
     return factory(**options)
 
 
@@ -111,23 +118,23 @@ def _advice(task: str) -> str:
         question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()]) or in_suite
     else:
         prefix = "gym/" if suite == "gym" else ""
-        of_paper = [known.name if prefix else known.name.removeprefix("gym/") for known in paper_tasks()]
-        rest = [spec for spec in gym.registry.values() if not _given_up(spec)]
-        rest.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
-        question = did_you_mean(task, of_paper, [prefix + spec.id for spec in rest])
+        in_paper = [known.name if prefix else known.name.removeprefix("gym/") for known in paper_tasks()]
+        others = [spec for spec in gym.registry.values() if not _unsupported(spec)]
+        others.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
+        question = did_you_mean(task, in_paper, [prefix + spec.id for spec in others])
     return question or (
-        "give a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
+        "use a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
     )
 
 
-def _given_up(spec: EnvSpec) -> bool:
+def _unsupported(spec: EnvSpec) -> bool:
     return "mujoco" in str(spec.entry_point) and (spec.version or 0) < 4
 
 
 def _missing_package(task: str, error: Exception) -> str:
     text = one_line(error)
     if "gymnasium-robotics" in text:
-        return f"{task} is an old version that Gymnasium has given up; use {re.sub('-v[0-9]+$', '-v4', task)}."
+        return f"Gymnasium no longer supports {task}; use {re.sub('-v[0-9]+$', '-v4', task)}."
     for module, extra in EXTRAS.items():
         if module in text.lower():
             return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"

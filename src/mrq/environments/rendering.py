@@ -1,7 +1,7 @@
-"""Which OpenGL draws MuJoCo's pictures.
+"""Chooses the OpenGL renderer for MuJoCo's pictures.
 
-MuJoCo and dm_control pick their renderer while they are imported, and cannot be imported where the one MUJOCO_GL names
-is missing. Whoever wants no picture must not care.
+MuJoCo and dm_control choose their renderer when they are imported, and the import fails if the one in MUJOCO_GL is
+missing. A task that needs no pictures must work without a renderer.
 """
 
 import importlib
@@ -9,41 +9,42 @@ import os
 from contextlib import AbstractContextManager
 from ctypes.util import find_library
 
-from mrq.environments.variables import variables
 from mrq.errors import one_line
+from mrq.processes import environment_variables
 
-PACKAGES = {"egl": "libegl1", "osmesa": "libosmesa6"}  # the system's, for each renderer
+PACKAGES = {"egl": "libegl1", "osmesa": "libosmesa6"}  # of the operating system, by renderer
 
 
 def chosen_renderer() -> str:
-    """The one MUJOCO_GL names; else EGL, or OSMesa where that alone is there."""
+    """Returns the one that MUJOCO_GL names, otherwise EGL, or OSMesa if only that is installed."""
     only_osmesa = find_library("OSMesa") and not find_library("EGL")
     return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
 
 
 def advice(error: Exception) -> str:
-    """What to do where drawing failed."""
+    """Returns why rendering failed and what to do about it, as a part of a message."""
     named = os.environ.get("MUJOCO_GL")
     if named:
         package = PACKAGES.get(named.lower())
         remedy = "unset it" + (f", or install the system package {package}" if package else "")
         return f"MUJOCO_GL is {named!r}, which does not work here ({one_line(error)}); {remedy}."
     return (
-        "drawing needs OpenGL without a screen; install the system package libegl1, or libosmesa6 and set "
+        "rendering without a screen needs OpenGL; install the system package libegl1, or libosmesa6 and set "
         f"MUJOCO_GL=osmesa ({one_line(error)})."
     )
 
 
 def import_mujoco() -> None:
+    """Imports MuJoCo, without a renderer if its own does not work."""
     try:
         importlib.import_module("mujoco")
     except ModuleNotFoundError:
         raise
-    except Exception:  # of any kind: each renderer is missed in its own way
+    except Exception:  # each missing renderer raises another kind
         with renderer("disable"):
             importlib.import_module("mujoco")
 
 
 def renderer(name: str) -> AbstractContextManager[None]:
-    """MUJOCO_GL for as long as a module that reads it is imported; "disable" is none."""
-    return variables({"MUJOCO_GL": name})
+    """Sets MUJOCO_GL while a module that reads it is imported; "disable" means no renderer."""
+    return environment_variables({"MUJOCO_GL": name})

@@ -1,7 +1,7 @@
-"""Any Gymnasium space to and from the network's.
+"""Translates between Gymnasium's spaces and the network's terms.
 
-Observations: 84x84 uint8 images stay images; everything else that has a fixed size becomes a vector (numbers as they
-are, discrete values one-hot). Actions: [-1, 1] an entry for a bounded Box, one-hot for Discrete.
+Observations: 84x84 uint8 images stay images; everything else that has a fixed size becomes a vector (numbers
+unchanged, discrete values one-hot). Actions: one entry in [-1, 1] per dimension of a bounded Box, one-hot for Discrete.
 """
 
 from typing import Any
@@ -13,15 +13,15 @@ from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Spec
 
 IMAGE_SIZE = 84
-HISTORY = {1: 4, 3: 3}  # frames stacked by a frame's channels: grey as in Atari, RGB as in visual control
+HISTORY = {1: 4, 3: 3}  # frames to stack, by channels per frame: grey as in Atari, RGB as in visual control
 
 
-class Fault(MRQError):
+class Misbehaviour(MRQError):
     """The environment returned something it must not."""
 
 
-class Border:
-    """Translates between one environment's spaces and the network's terms."""
+class Translator:
+    """Translates one environment's observations and actions to the network's terms and back."""
 
     def __init__(self, observation_space: Space[Any], action_space: Space[Any]) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -39,27 +39,27 @@ class Border:
         self.spec = Spec(frame_shape, history, action_size, discrete)
 
     def frame(self, observation: Any) -> Array:
-        """One observation as the network sees it (*frame_shape); refuses what does not belong to the space."""
+        """Returns an observation as the network sees it (*frame_shape); refuses one that does not fit the space."""
         if self.spec.image:
             image = _checked_box(self.observation_space, observation, "the observation")
             return _channels_first(image)
         return np.concatenate(_vectors(self.observation_space, observation, "the observation"))
 
     def frames(self, observation: Any) -> tuple[Array, bool]:
-        """One observation or a batch of them as frames (count, *frame_shape), and whether it was a batch."""
+        """Returns one observation or a batch of them as frames (count, *frame_shape), and whether it was a batch."""
         try:
             return self.frame(observation)[None], False
-        except Fault as fault:
+        except Misbehaviour as misbehaviour:
             try:
                 batch = [self.frame(item) for item in _unbatched(self.observation_space, observation)]
-            except (Fault, TypeError, KeyError):
-                raise fault from None
+            except (Misbehaviour, TypeError, KeyError):
+                raise misbehaviour from None
             if not batch:
-                raise fault from None
+                raise misbehaviour from None
             return np.stack(batch), True
 
     def action(self, action: Array) -> Any:
-        """The environment's action for the network's (action_size,)."""
+        """Returns the environment's action for the network's (action_size,)."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             return space.start + action.argmax()
@@ -79,16 +79,16 @@ def _box_action_size(space: Space[Any]) -> int:
         span = space.high.astype(np.float32) - space.low.astype(np.float32)
     if not np.isfinite(span).all():
         raise MRQError(
-            f"the action space {space} has no bounds to speak of; give it some with "
+            f"the action space {space} has no usable bounds; set finite ones with "
             "gymnasium.wrappers.TransformAction(env, lambda action: action, Box(low, high))."
         )
     if 0 in space.shape:
-        raise MRQError(f"the action space {space} is empty; there is nothing to learn.")
+        raise MRQError(f"the action space {space} is empty; an action needs at least one entry.")
     return int(np.prod(space.shape))
 
 
 def _looks_like_image(space: Space[Any]) -> bool:
-    """Three axes, or two that are of bytes or as large as a picture."""
+    """Returns whether a space has three axes, or two with a picture's dtype or size."""
     if not isinstance(space, spaces.Box):
         return False
     axes = len(space.shape)
@@ -131,27 +131,27 @@ def _vector_size(space: Space[Any]) -> int:
         size = sum(_vector_size(part) for part in space.spaces.values())
     else:
         raise MRQError(
-            f"the observation space {space} is not supported here yet; observations must be an image, a vector, or "
+            f"the observation space {space} is not supported yet; observations must be an image, a vector, or "
             "a Dict or Tuple of vectors, so wrap the environment with gymnasium.wrappers.TransformObservation."
         )
     if size == 0:
-        raise MRQError(f"the observation space {space} is empty; there is nothing to see.")
+        raise MRQError(f"the observation space {space} is empty; an observation needs at least one entry.")
     return size
 
 
 def _vectors(space: Space[Any], value: Any, name: str) -> list[Array]:
-    """The vector of each part of an observation, in the space's order."""
+    """Returns one vector per part of an observation, in the space's order."""
     if isinstance(space, spaces.Tuple):
         if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
-            raise Fault(f"{name} is not a tuple of {len(space.spaces)}")
+            raise Misbehaviour(f"{name} is not a tuple of {len(space.spaces)} parts")
         parts = zip(space.spaces, value, range(len(space.spaces)), strict=True)
         return [v for part, item, key in parts for v in _vectors(part, item, f"{name}[{key}]")]
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
-            raise Fault(f"{name} is not a dict with the keys {', '.join(map(str, space.spaces))}")
+            raise Misbehaviour(f"{name} is not a dict with the keys {', '.join(map(str, space.spaces))}")
         return [v for key, part in space.spaces.items() for v in _vectors(part, value[key], f"{name}[{key!r}]")]
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and not space.contains(value):
-        raise Fault(f"{name} is {value!r}, which is not in {space}")
+        raise Misbehaviour(f"{name} is {value!r}, which is not in {space}")
     if isinstance(space, spaces.Discrete):
         return [_one_hot(int(space.n), int(value) - int(space.start))]
     if isinstance(space, spaces.MultiDiscrete):
@@ -177,21 +177,22 @@ def _unbatched(space: Space[Any], observations: Any) -> list[Any]:
 
 
 def as_array(value: Any, name: str) -> Array:
+    """Returns a value of the environment as an array; `name` says in messages what it is."""
     try:
         return np.asarray(value)
-    except Exception as error:  # of any kind: a list says it is ragged, a tensor that it keeps its gradient
-        raise Fault(f"{name} cannot be read as numbers ({one_line(error)})") from error
+    except Exception as error:  # a ragged list and a tensor with a gradient raise different ones
+        raise Misbehaviour(f"{name} cannot be read as numbers ({one_line(error)})") from error
 
 
 def _checked_box(space: Space[Any], value: Any, name: str) -> Array:
     assert space.dtype is not None
     array = as_array(value, name)
     if array.shape != space.shape:
-        raise Fault(f"{name} has shape {array.shape} where its space says {space.shape}")
+        raise Misbehaviour(f"{name} has shape {array.shape}, but its space has {space.shape}")
     if not np.can_cast(array.dtype, space.dtype, "same_kind"):
-        raise Fault(f"{name} is {array.dtype} where its space says {space.dtype}")
+        raise Misbehaviour(f"{name} is {array.dtype}, but its space is {space.dtype}")
     with np.errstate(over="ignore"):
         if not np.isfinite(array.astype(np.float32)).all():
-            kind = "NaN" if np.isnan(array).any() else "infinities, or numbers beyond float32"
-            raise Fault(f"{name} contains {kind}")
+            kind = "NaN" if np.isnan(array).any() else "numbers that are infinite or too large for float32"
+            raise Misbehaviour(f"{name} contains {kind}")
     return array

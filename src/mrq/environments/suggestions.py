@@ -1,21 +1,23 @@
-"""What somebody may have meant by a name that there is not."""
+"""Suggests names that a user may have meant by an unknown one."""
 
 import difflib
 import re
 from collections.abc import Sequence
 
-MOST = 3
+MOST = 3  # suggestions
 
 
 def did_you_mean(name: str, *known: Sequence[str]) -> str:
-    """A question, or nothing."""
+    """Returns a question that suggests known names, or "" if none is similar. Earlier lists are preferred."""
     meant = _meant(name, known)
     return f"did you mean {' or '.join(meant)}?" if meant else ""
 
 
 def _meant(name: str, known: Sequence[Sequence[str]]) -> list[str]:
-    """Those that differ in nothing but case, separators, suite or version, of the first that has any; else those spelt
-    alike, of all."""
+    """Returns names that differ only in case, separators, suite or version, from the first list that has any.
+
+    If no list has any, returns those of all lists with a similar spelling.
+    """
     for names in known:
         if same := [other for other in names if _plain(other) == _plain(name)]:
             return same[:MOST]

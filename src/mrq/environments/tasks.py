@@ -1,4 +1,4 @@
-"""The paper's 118 tasks (appendix B.3): what they are, in tasks.csv, and how each of their four suites is played."""
+"""The paper's 118 tasks (appendix B.3), listed in tasks.csv, and how agents train and are evaluated on each suite."""
 
 import csv
 from functools import cache
@@ -9,11 +9,11 @@ Suite = Literal["gym", "dmc", "dmc-visual", "atari"]
 
 
 class Protocol(NamedTuple):
-    """How long a suite's agents train, and how they are evaluated."""
+    """How many steps a suite's agents train, and how they are evaluated."""
 
     steps: int
     evaluate_every: int
-    random_action: float = 0.0  # the chance that an action in evaluation is drawn at random, where actions are discrete
+    random_action: float = 0.0  # in evaluations with discrete actions, the probability that an action is random
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -22,12 +22,15 @@ PROTOCOLS: dict[str, Protocol] = {
     "dmc-visual": Protocol(steps=500_000, evaluate_every=5_000),
     "atari": Protocol(steps=2_500_000, evaluate_every=100_000, random_action=0.001),
 }
+ATARI_STUDY_STEPS = 1_000_000
 
 
 class Task(NamedTuple):
-    name: str  # with its suite, as `mrq train` takes it
+    """One of the paper's tasks."""
+
+    name: str  # with its suite, as `mrq train` accepts it
     observation: str  # its shape
-    actions: int  # their size, or how many there are to choose from
+    actions: int  # entries of a continuous action, or number of discrete actions
 
     @property
     def suite(self) -> str:
@@ -43,29 +46,37 @@ class Task(NamedTuple):
 
 
 def full_name(task: str) -> str:
-    """With its suite, which is gym where the name says none."""
+    """Returns the task's name with its suite, which is gym if the name has none."""
     return task if task.partition("/")[0] in PROTOCOLS else f"gym/{task}"
 
 
 def suite_of(task: str) -> str:
+    """Returns the suite that a task belongs to; a user's own task counts as gym."""
     return full_name(task).partition("/")[0]
 
 
 def protocol_of(task: str) -> Protocol:
+    """Returns how agents train and are evaluated on a task."""
     return PROTOCOLS[suite_of(task)]
+
+
+def study_steps(suite: str) -> int:
+    """Returns the step at which the paper's design study compares its variants."""
+    return ATARI_STUDY_STEPS if suite == "atari" else PROTOCOLS[suite].steps
 
 
 @cache
 def paper_tasks() -> tuple[Task, ...]:
+    """Returns all 118 tasks, in the order of tasks.csv."""
     with files("mrq.environments").joinpath("tasks.csv").open() as file:
         return tuple(Task(row["task"], row["observation"], int(row["actions"])) for row in csv.DictReader(file))
 
 
 def paper_task(name: str) -> Task:
-    """Given with its suite or, in gym, without."""
+    """Returns the paper's task of this name; the suite gym may be omitted."""
     return next(task for task in paper_tasks() if task.name == full_name(name))
 
 
 def names_in(suite: str) -> list[str]:
-    """Of the paper's tasks."""
+    """Returns the names of the paper's tasks in a suite."""
     return [task.name for task in paper_tasks() if task.suite == suite]

@@ -1,1 +1,1 @@
-"""What the agents have lived through, and how it is sampled."""
+"""What the agents experienced, and how it is sampled."""

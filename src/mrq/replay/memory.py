@@ -1,4 +1,4 @@
-"""How much memory there is, and memory of the host that a GPU reads."""
+"""How much memory is free, and host memory that a GPU reads directly."""
 
 import os
 from pathlib import Path
@@ -14,19 +14,20 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory(device: torch.device) -> int:
-    """Bytes free for us: of the GPU, or of the machine and of the container or cluster job we may be in."""
+    """Returns the bytes free for us: of the GPU, or of the machine and the container or cluster job we may be in."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by PyTorch, for reuse
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # PyTorch keeps it for reuse
         return torch.cuda.mem_get_info(device)[0] + kept
     return min([_machine(), *_groups()])
 
 
 def readable(size: int) -> str:
+    """Writes a number of bytes as MB or GB."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 def in_pinned_memory(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Zeroed bytes of the host as a tensor of the GPU's, whose kernels read and write them directly."""
+    """Returns zeroed bytes of the host as a GPU tensor, which kernels read and write directly."""
     memory = np.zeros(shape, np.uint8)
     failed = torch.cuda.cudart().cudaHostRegister(memory.ctypes.data, memory.nbytes, 0)
     if int(failed) != 0:
@@ -38,7 +39,7 @@ def in_pinned_memory(shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 class _Pinned:
-    """Keeps the memory alive as long as a tensor uses it."""
+    """Keeps pinned memory alive as long as a tensor uses it."""
 
     def __init__(self, memory: np.ndarray[Any, Any]) -> None:
         self.memory = memory
@@ -62,7 +63,7 @@ def _machine() -> int:
 
 
 def _groups() -> list[int]:
-    """What is left of the memory limits set on this process's control group (version 2) and those above it."""
+    """Returns what is left of the memory limits of this process's control group (version 2) and those above it."""
     try:
         group = CGROUPS / Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2].lstrip("/")
     except OSError:

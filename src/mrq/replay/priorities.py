@@ -12,6 +12,8 @@ BLOCK = 256
 
 
 class Priorities:
+    """The priorities of P agents' slots."""
+
     def __init__(self, agents: int, slots: int, exponent: float, minimum: float, device: torch.device) -> None:
         self.exponent, self.minimum, self.slots = exponent, minimum, slots
         blocks = -(-slots // BLOCK)
@@ -27,7 +29,7 @@ class Priorities:
         self._refresh(rows, slots // BLOCK)
 
     def update(self, slots: Tensor, td_errors: Tensor) -> None:
-        """Takes new TD errors (agents, count) of sampled slots.
+        """Sets the priorities of sampled slots (agents, count) by their TD errors (agents, count).
 
         Deviation: where a slot was sampled twice, the larger error counts, whatever order a GPU writes them in.
         """
@@ -38,9 +40,9 @@ class Priorities:
         self.highest.copy_(torch.maximum(self.highest, priorities.amax(1)))
 
     def draw(self, uniforms: Tensor) -> Tensor:
-        """Slots (agents, count) for uniforms in [0, 1), float64 so that each of a million slots has its fair share.
+        """Draws slots (agents, count) for uniforms in [0, 1), float64 so that each of a million gets its fair share.
 
-        An agent without any priority, which is one that was left behind, gets some slot or other.
+        An agent without any priority gets an arbitrary slot; only an agent that no longer trains has none.
         """
         ends = self.sums.double().cumsum(1)  # (agents, blocks)
         points = uniforms * ends[:, -1:]
@@ -51,7 +53,7 @@ class Priorities:
         return (block * BLOCK + place).clamp(max=self.slots - 1)
 
     def sums_of(self, agent: int, filled: int) -> Tensor:
-        """One agent's sums over the blocks of its first slots; beyond them they are 0."""
+        """Returns one agent's sums over the blocks of its first slots; all others are 0."""
         return self.sums[agent, : -(-filled // BLOCK)]
 
     def _refresh(self, rows: Tensor, blocks: Tensor) -> None:
@@ -59,9 +61,9 @@ class Priorities:
 
 
 def _first_beyond(ends: Tensor, points: Tensor) -> Tensor:
-    """Index of the first of the ascending `ends` that lies beyond each point; it ends a stretch that is not empty.
+    """Returns the index of the first of the ascending `ends` beyond each point; it ends an interval that is not empty.
 
-    Rounding may put a point at or behind the last end: it then counts as just before it.
+    Rounding may put a point at or after the last end: it then counts as just before it.
     """
     last = torch.nextafter(ends[..., -1:], torch.zeros_like(ends[..., -1:]))
     return torch.searchsorted(ends, torch.minimum(points, last), right=True)

@@ -1,20 +1,23 @@
-"""Small arrays that the host fills in at every step and the device reads, at addresses that never change.
-
-On a CPU both are the same memory. On a GPU the host's side is pinned and has several places, so that sending does not
-wait for the device.
-"""
+"""Small arrays that the host fills at every step and the device reads, at addresses that never change."""
 
 import numpy as np
 import torch
 
 from mrq.interface import Array
 
+PLACES = 256  # a device may be this many steps behind, with overlap and encoder updates in bursts
+
 
 class Staging:
-    def __init__(self, device: torch.device, places: int, **arrays: tuple[tuple[int, ...], torch.dtype]) -> None:
-        """The host may send as often as there are `places` before the device has come to it, and then waits."""
+    """On a CPU both sides are the same memory. On a GPU the host's is pinned, with several places to send from.
+
+    So sending does not wait for the device, until it is as many steps behind as there are places.
+    """
+
+    def __init__(self, device: torch.device, **arrays: tuple[tuple[int, ...], torch.dtype]) -> None:
+        """`arrays` are shapes and types by name."""
         on_gpu = device.type == "cuda"
-        places = places if on_gpu else 1
+        places = PLACES if on_gpu else 1
         self._host = {
             name: torch.zeros(places, *shape, dtype=dtype, pin_memory=on_gpu) for name, (shape, dtype) in arrays.items()
         }
@@ -24,9 +27,10 @@ class Staging:
         self._place = 0
 
     def send(self, **arrays: Array) -> None:
+        """Has the device read these arrays."""
         if self._sent:
             self._place = (self._place + 1) % len(self._sent)
-            self._sent[self._place].synchronize()  # what was sent from here has left
+            self._sent[self._place].synchronize()  # what was sent from here before has arrived
         for name, array in arrays.items():
             np.copyto(self._numpy[name][self._place], array, casting="same_kind")
         if self._sent:

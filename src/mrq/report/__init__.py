@@ -1,1 +1,1 @@
-"""Runs laid beside the paper's results: numbers with their intervals, figures, pages."""
+"""Reports that compare runs with the paper's results: tables with intervals, figures and an HTML page."""

@@ -1,22 +1,22 @@
-"""A panel of the paper's front page: a suite's mean scores as bars, ours and the paper's, with their intervals."""
+"""A panel of the paper's front page: the mean scores of a suite as bars with intervals, ours and the paper's."""
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS
-from mrq.report.brevity import short, shortened
+from mrq.report.columns import PAPER, place_of_paper, without_variants
+from mrq.report.formatting import short, shortened
 from mrq.report.markup import element
 from mrq.report.scores import unit_of
 from mrq.report.suites import NAMES
 from mrq.report.svg import FAINT, GRID, INK, PALETTE, Scale, picture, scale, text, ticks
-from mrq.report.tables import Cell, SuiteTable, paper
+from mrq.report.tables import Cell, SuiteTable
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 360, 122, 40, 44, 22, 13, 26
 THEIRS = "#b3b3b3"
 
 
 def draw_bars(table: SuiteTable, colours: dict[str, int]) -> tuple[str, float, float]:
-    """The picture, its width and height."""
+    """Returns the picture, its width and its height."""
     unit = unit_of(table.suite)
-    digits = 2 if unit == 1 else 3  # as many as the paper has
-    cells = [(name, _scaled(cell, unit)) for name, cell in ordered(table)]
+    digits = 2 if unit == 1 else 3  # as in the paper
+    cells = [(name, _scaled(cell, unit)) for name, cell in bars(table)]
     ends: list[float] = [end for _, cell in cells for end in (cell.mean, *(cell.interval or ()))]
     low, high = min([0.0, *ends]), max([0.0, *ends]) or 1.0
     height = TOP + ROW * len(cells) + BOTTOM
@@ -35,28 +35,31 @@ def draw_bars(table: SuiteTable, colours: dict[str, int]) -> tuple[str, float, f
     return picture(WIDTH, height, f"Mean scores in {title}", body), WIDTH, height
 
 
-def ordered(table: SuiteTable) -> list[tuple[str, Cell]]:
-    """Ours without the design study's variants, then MR.Q in the paper, then the paper's others from the best on."""
+def bars(table: SuiteTable) -> list[tuple[str, Cell]]:
+    """Returns ours without the design study's variants, then the same algorithms in the paper, then its others.
+
+    The paper's other algorithms are ordered from the best to the worst.
+    """
     means = table.aggregates["Mean"]
+    ours = [name for name in without_variants(table.ours) if name in means]
     theirs = sorted(
         (name for name in table.theirs if name in means),
-        key=lambda name: (name != paper(DEFAULT), -means[name].mean),
+        key=lambda name: (place_of_paper(name, ours), -means[name].mean),
     )
-    names = [name for name in table.ours if name in means and name not in VARIANTS] + theirs
-    return [(name, means[name]) for name in names]
+    return [(name, means[name]) for name in [*ours, *theirs]]
 
 
 def _bar(name: str, cell: Cell, top: float, x: Scale, digits: int, colours: dict[str, int]) -> str:
     middle, left, right = top + ROW / 2 - 2, min(x(0), x(cell.mean)), max(x(0), x(cell.mean))
     ours = cell.seeds is not None
-    colour = colours.get(DEFAULT if name == paper(DEFAULT) else name)
+    colour = colours.get(name if ours else name.removesuffix(PAPER))
     area = {"x": left, "y": middle - BAR / 2, "width": right - left, "height": BAR}
     style = {"class_": "theirs", "fill": THEIRS}
     if colour is not None:
         style = {"class_": f"c{colour}", "fill": PALETTE[colour], "fill_opacity": "1" if ours else "0.4"}
     parts = [
         text(LEFT - 8, middle + 3.5, shortened(name, 20), class_="ink", fill=INK, text_anchor="end"),
-        element("rect", **area, fill="#ffffff", class_="back"),  # hides the grid behind what is pale
+        element("rect", **area, fill="#ffffff", class_="back"),  # hides the grid behind pale bars
         element("rect", **area, **style),
     ]
     if cell.interval is not None:

@@ -1,19 +1,20 @@
-"""Learning curves as a picture: a line an algorithm with its interval, dashed where its seeds are not finished."""
+"""Learning curves as a picture: one line per algorithm with its interval, dashed if its seeds are not finished."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mrq.interface import Array
-from mrq.report.brevity import counted, short, shortened
+from mrq.report.columns import MAIN
 from mrq.report.curves import Curve, Panel
+from mrq.report.formatting import counted, short, shortened
 from mrq.report.intervals import Estimate
 from mrq.report.markup import element
 from mrq.report.svg import FAINT, GRID, INK, LETTER, PALETTE, Scale, path, picture, scale, text, ticks
 
 WIDTH, LEFT, RIGHT, PLOT, BOTTOM = 360, 44, 12, 150, 34
 TITLE, LEGEND = 20, 14  # heights
-MOST_EMPTY = 2  # where no curve has come to this part of the way, the axis ends with the farthest
-PAPER = "MR.Q in the paper"
+MOST_EMPTY = 2  # if no curve has reached this fraction (1/2) of the axis, the axis ends at the longest curve
+PAPER = f"{MAIN} in the paper"
 
 
 class Axis(NamedTuple):
@@ -21,34 +22,36 @@ class Axis(NamedTuple):
 
     name: str
     title: str
-    places: Callable[[Curve], Array | None]  # of a curve's points; None where they are unknown
-    goal: Callable[[Panel], int | None]  # the place of the paper's results; None where they have none
+    places: Callable[[Curve], Array | None]  # of a curve's points; None if unknown
+    final: Callable[[Panel], int | None]  # the place of the paper's results; None if unknown
 
 
-STEPS = Axis("steps", "environment steps", lambda curve: curve.steps, lambda panel: panel.goal)
-HOURS = Axis("hours", "hours of training", lambda curve: curve.hours, lambda _: None)  # the paper's are another's
+STEPS = Axis("steps", "environment steps", lambda curve: curve.steps, lambda panel: panel.final_step)
+HOURS = Axis("hours", "hours of training", lambda curve: curve.hours, lambda _: None)  # the paper used other hardware
 
 
-class Drawn(NamedTuple):
+class Picture(NamedTuple):
+    """A drawn panel."""
+
     svg: str
     width: float
     height: float
-    hover: dict[str, Any]  # what a page needs to know to show its values
+    hover: dict[str, Any]  # what a page needs to show the values under the pointer
 
 
-def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Drawn:
-    """Whatever their axis, pictures of a panel have the same values at the same heights, to stand side by side."""
+def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Picture:
+    """Draws a panel. Its pictures have the same heights on every axis, so that they can stand side by side."""
     coloured = [curve for curve in panel.curves if curve.algorithm in colours]
     coloured.sort(key=lambda curve: colours[curve.algorithm])
     curves = [(curve, places) for curve in coloured if (places := axis.places(curve)) is not None]
-    goal = axis.goal(panel)
-    paper = None if goal is None else panel.paper
+    final = axis.final(panel)
+    paper = None if final is None else panel.paper
     legend, _ = _legend([curve for curve, _ in curves], paper is not None, colours)
     _, rows = _legend(coloured, panel.paper is not None, colours)
     top, right = TITLE + LEGEND * rows + 10, WIDTH - RIGHT
     bottom = top + PLOT
-    farthest = max((places.max().item() for _, places in curves), default=0) or 1
-    last = farthest if goal is None or farthest < goal / MOST_EMPTY else max(goal, farthest)
+    longest = max((places.max().item() for _, places in curves), default=0) or 1
+    last = longest if final is None or longest < final / MOST_EMPTY else max(final, longest)
     low, high = _range(panel, coloured)
     x, y = scale((0, last), (LEFT, right)), scale((low, high), (bottom, top))
     body = [
@@ -59,7 +62,7 @@ def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Dr
         *(_line(curve, x(places), colours[curve.algorithm], y) for curve, places in reversed(curves)),
     ]
     if paper is not None:
-        body.append(_paper(paper, x(goal), y))
+        body.append(_paper(paper, x(final), y))
     height = bottom + BOTTOM
     hover = {
         "box": [LEFT, top, right, bottom],
@@ -70,13 +73,15 @@ def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Dr
         "curves": [
             _data(curve, colours[curve.algorithm]) | {axis.name: places.round(5).tolist()} for curve, places in curves
         ],
-        "paper": paper and [goal, *map(_figures, paper)],
+        "paper": paper and [final, *map(_rounded, paper)],
+        "paperName": PAPER,
     }
     svg = picture(WIDTH, height, f"Learning curves against {axis.title}: {panel.title}", body)
-    return Drawn(svg, WIDTH, height, hover)
+    return Picture(svg, WIDTH, height, hover)
 
 
 def label(curve: Curve) -> str:
+    """Returns a curve's entry in the legend."""
     so_far = "" if curve.finished else f", to {short(curve.steps[-1])}"
     return f"{curve.algorithm} ({counted(curve.seeds, 'seed')}{so_far})"
 
@@ -108,7 +113,7 @@ def _paper(result: Estimate, x: float, y: Scale) -> str:
 
 
 def _legend(curves: list[Curve], paper: bool, colours: dict[str, int]) -> tuple[list[str], int]:
-    """From left to right, in as many rows as it takes."""
+    """Returns the drawn entries and the number of rows that they fill."""
     entries: list[tuple[str, Curve | None]] = [(label(curve), curve) for curve in curves]
     drawn, x, row = [], 0.0, 0
     for name, curve in [*entries, *([(PAPER, None)] if paper else [])]:
@@ -149,10 +154,10 @@ def _data(curve: Curve, place: int) -> dict[str, Any]:
         "name": label(curve),
         "colour": place,
         "steps": [int(step) for step in curve.steps],
-        **{key: [_figures(value) for value in values] for key, values in numbers.items()},
+        **{key: [_rounded(value) for value in values] for key, values in numbers.items()},
     }
 
 
-def _figures(value: float) -> float:
-    """Five of them: a page of all tasks stays small."""
+def _rounded(value: float) -> float:
+    """Returns a value to five digits, so that a page of all tasks stays small."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""Learning curves as numbers: at each step the mean over seeds, its 95% interval, its hours, and how many seeds."""
+"""Learning curves as numbers: the mean over seeds at each step, its 95% interval, the hours and the number of seeds."""
 
 import math
 from collections.abc import Sequence
@@ -7,52 +7,52 @@ from functools import reduce
 
 import numpy as np
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.environments.tasks import paper_tasks
 from mrq.interface import Array
 from mrq.report import published
+from mrq.report.columns import MAIN, ordered, without_variants
 from mrq.report.intervals import Estimate, estimate_curve
 from mrq.report.records import Record
 from mrq.report.scores import score, unit_of
 from mrq.report.suites import NAMES
-from mrq.report.tables import SuiteTable, algorithms, goal_of
+from mrq.report.tables import SuiteTable, final_step
 
-MOST_POINTS = 101  # of a curve: more than a figure can show
+MOST_POINTS = 101  # per curve; a figure cannot show more
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Of the seeds that have come to their last step, or of those that have not: never of both."""
+    """The curve of the seeds that have reached the final step, or of those that have not; never of both."""
 
     algorithm: str
-    seeds: int  # at every step; the fewest that a task has
+    seeds: int  # at every step; the fewest of a task
     finished: bool
-    steps: Array  # where all of these seeds were evaluated
+    steps: Array  # those at which all of these seeds were evaluated
     mean: Array
     low: Array
     high: Array
-    hours: Array | None  # of training before each step, a run's on average; None where those of a run are unknown
+    hours: Array | None  # mean hours of training of a run before each step; None if unknown for a run
 
 
 @dataclass(frozen=True)
 class Panel:
     """The curves of a task, or of a suite's mean score."""
 
-    name: str  # of the task, or of the suite
+    name: str  # of the task or the suite
     title: str
     unit: str
-    goal: int | None  # the last step, where the paper has its results
+    final_step: int | None  # at which the paper has its results
     curves: list[Curve]
-    paper: Estimate | None  # MR.Q in the paper, at the goal; None where no run has come to it
+    paper: Estimate | None  # the paper's own algorithm at the final step; None if no run has reached it
 
     @property
     def timed(self) -> set[str]:
-        """The algorithms whose hours are known; the design study's variants are none."""
-        return {curve.algorithm for curve in self.curves if curve.hours is not None} - VARIANTS.keys()
+        """The algorithms whose hours are known, without the design study's variants."""
+        return set(without_variants(curve.algorithm for curve in self.curves if curve.hours is not None))
 
 
 def task_panels(records: Sequence[Record]) -> list[Panel]:
-    """In the paper's order, then those that it does not have."""
+    """Returns one panel per task: first those of the paper in its order, then all others by name."""
     by_task: dict[str, list[Record]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record)
@@ -60,21 +60,20 @@ def task_panels(records: Sequence[Record]) -> list[Panel]:
     results = published.results()
     made = []
     for task in [*order, *sorted(set(by_task) - set(order))]:
-        goal = goal_of(DEFAULT, task)
+        last = final_step(MAIN, task)
         curves = [
             curve
-            for algorithm in algorithms(by_task[task])
+            for algorithm in ordered(record.algorithm for record in by_task[task])
             for finished in (True, False)
             if (curve := _curve([_group(by_task[task], algorithm, task, finished)], algorithm, finished)) is not None
         ]
-        made.append(
-            Panel(task, task, "return", goal, curves, results.get((task, DEFAULT)) if _reached(curves, goal) else None)
-        )
+        paper = results.get((task, MAIN)) if _reached(curves, last) else None
+        made.append(Panel(task, task, "return", last, curves, paper))
     return [panel for panel in made if panel.curves]
 
 
 def suite_panels(records: Sequence[Record], tables: Sequence[SuiteTable]) -> list[Panel]:
-    """Mean scores over the tasks that the suite's aggregates are of."""
+    """Returns one panel per table: the mean scores over the tasks that its aggregates cover."""
     made = []
     for table in tables:
         curves = []
@@ -83,30 +82,30 @@ def suite_panels(records: Sequence[Record], tables: Sequence[SuiteTable]) -> lis
             if (curve := _curve(groups, algorithm, True, normalised=True)) is not None:
                 curves.append(curve)
         title, unit = NAMES[table.suite]
-        paper = _aggregate(table.suite) if table.whole else None
+        paper = _published_mean(table.suite) if table.complete else None
         title = f"{title}: mean of {len(table.covered)}{'' if paper else f' of {len(table.rows)}'} tasks"
         made.append(Panel(table.suite, title, unit, table.steps, curves, paper))
     return [panel for panel in made if panel.curves]
 
 
 def _group(
-    records: Sequence[Record], algorithm: str, task: str, finished: bool, goal: int | None = None
+    records: Sequence[Record], algorithm: str, task: str, finished: bool, last: int | None = None
 ) -> list[Record]:
-    """The seeds that have come to the goal, or those that have not; where there is no goal, none has come to it."""
-    goal = goal or goal_of(algorithm, task)
+    """Returns the seeds that have reached the final step, or the others; without a final step none has reached it."""
+    last = last or final_step(algorithm, task)
     own = [record for record in records if record.algorithm == algorithm and record.task == task]
-    return [record for record in own if (goal is not None and record.at(goal) is not None) == finished]
+    return [record for record in own if (last is not None and record.at(last) is not None) == finished]
 
 
 def _curve(
     groups: Sequence[Sequence[Record]], algorithm: str, finished: bool, normalised: bool = False
 ) -> Curve | None:
-    """Of tasks' seeds; None where a task has none, or where they share no step."""
+    """Returns the curve of the tasks' seeds, or None if a task has none or they share no step."""
     if not all(groups):
         return None
     members = [record for group in groups for record in group]
     steps = reduce(np.intersect1d, (record.steps for record in members))
-    steps = steps[::-1][:: math.ceil(len(steps) / MOST_POINTS) or 1][::-1]  # the last is always among them
+    steps = steps[::-1][:: math.ceil(len(steps) / MOST_POINTS) or 1][::-1]  # keeps the last
     if not len(steps):
         return None
     tasks = [np.array([record.returns[np.searchsorted(record.steps, steps)] for record in own]) for own in groups]
@@ -117,7 +116,7 @@ def _curve(
 
 
 def _hours(groups: Sequence[Sequence[Record]], steps: Array) -> Array | None:
-    """At each step the mean of a task's seeds, and of tasks, as returns are: so a line has one time a step."""
+    """Returns the hours at each step: the mean over tasks of the means over seeds, as for returns."""
     if not all(len(record.seconds) for own in groups for record in own):
         return None
     tasks = [[record.seconds[np.searchsorted(record.steps, steps)] for record in own] for own in groups]
@@ -125,12 +124,12 @@ def _hours(groups: Sequence[Sequence[Record]], steps: Array) -> Array | None:
     return hours if np.isfinite(hours).all() and hours[-1] > 0 else None
 
 
-def _reached(curves: Sequence[Curve], goal: int | None) -> bool:
-    """A variant in Atari is finished before its suite is."""
-    return goal is not None and any(curve.finished and curve.steps[-1] >= goal for curve in curves)
+def _reached(curves: Sequence[Curve], last: int | None) -> bool:
+    """Says whether a curve has reached this step. In Atari variants of the design study end before."""
+    return last is not None and any(curve.finished and curve.steps[-1] >= last for curve in curves)
 
 
-def _aggregate(suite: str) -> Estimate:
+def _published_mean(suite: str) -> Estimate:
     unit = unit_of(suite)
-    found = published.aggregates()[suite, "Mean", DEFAULT]
+    found = published.aggregates()[suite, "Mean", MAIN]
     return Estimate(found.mean / unit, found.low / unit, found.high / unit)

@@ -1,4 +1,4 @@
-"""Every figure of a report, by the name of its file: the front page's bars, and learning curves by steps and hours."""
+"""The figures of a report, each with the name of its file: bars of mean scores, learning curves by steps and hours."""
 
 import re
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mrq.benchmark.variants import VARIANTS
 from mrq.errors import MRQError
 from mrq.report.bars import draw_bars
+from mrq.report.columns import VARIANTS
 from mrq.report.curve_figure import HOURS, draw_curves
 from mrq.report.curves import Panel
 from mrq.report.report import Report
@@ -17,21 +17,24 @@ from mrq.report.writing import write
 
 GAP = 24  # between pictures in one figure
 Kind = Literal["aggregate", "panel", "suite", "task", "both"]
-LEAST_TIMED = 2  # algorithms, before their hours are compared
+LEAST_TIMED = 2  # hours are compared between two algorithms or more
 
 
 @dataclass(frozen=True)
 class Figure:
-    kind: Kind  # all of the front page, a suite of it, learning curves, or those of steps and hours as one
+    """A drawn figure."""
+
+    kind: Kind  # all suites' bars, one suite's bars, curves of a suite or a task, or steps and hours side by side
     of: str  # the suite or task
     name: str  # of its file, without .svg
     svg: str
-    hover: dict[str, Any] | None = None  # what a page needs to know to show its values; None where it shows none
+    hover: dict[str, Any] | None = None  # what a page needs to show the values under the pointer; None if it shows none
 
 
 def draw(report: Report) -> list[Figure]:
+    """Draws all figures of a report."""
     colours = colours_of(report.algorithms)
-    bars = {table.suite: draw_bars(table, colours) for table in report.tables if table.whole}
+    bars = {table.suite: draw_bars(table, colours) for table in report.tables if table.complete}
     drawn = [Figure("panel", suite, f"aggregate-{suite}", svg) for suite, (svg, _, _) in bars.items()]
     if bars:
         together = side_by_side(list(bars.values()), 2, GAP, "Mean scores, ours and the paper's")
@@ -45,6 +48,7 @@ def draw(report: Report) -> list[Figure]:
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
+    """Writes every figure to its own file."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -54,13 +58,13 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
 
 
 def colours_of(algorithms: Sequence[str]) -> dict[str, int]:
-    """Places in the palette; the design study's variants come last, and what it has no colour for is not drawn."""
+    """Returns places in the palette, variants of the design study last; algorithms without a colour are not drawn."""
     variants_last = sorted(algorithms, key=lambda name: name in VARIANTS)
     return {name: place for place, name in enumerate(variants_last[: len(PALETTE)])}
 
 
 def _curves(kind: Kind, panel: Panel, colours: dict[str, int]) -> list[Figure]:
-    """By steps; where hours can be compared, also by hours, and both as one."""
+    """Draws curves by steps; if hours can be compared, also by hours, and both side by side."""
     of, steps = panel.name, draw_curves(panel, colours)
     drawn = [Figure(kind, of, f"curve-{of}", steps.svg, steps.hover)]
     if len(panel.timed & colours.keys()) >= LEAST_TIMED:
@@ -73,7 +77,7 @@ def _curves(kind: Kind, panel: Panel, colours: dict[str, int]) -> list[Figure]:
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """Without what does not belong into a file's name, and no two the same."""
+    """Returns plain and different file names."""
     made: dict[str, None] = {}
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9._+-]+", "-", name)[:120]

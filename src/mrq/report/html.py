@@ -1,12 +1,12 @@
-"""A report as one HTML file that needs nothing else: no network, no other file."""
+"""A report as one HTML file that needs no network and no other file."""
 
 import json
 from collections.abc import Sequence
 from importlib.resources import files
 
 from mrq.report import words
-from mrq.report.brevity import counted
 from mrq.report.figures import Figure
+from mrq.report.formatting import counted
 from mrq.report.markup import element, escaped
 from mrq.report.report import Report
 from mrq.report.sections import sections
@@ -15,6 +15,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def html(report: Report, figures: Sequence[Figure]) -> str:
+    """Returns the page."""
     parts = sections(report, figures)
     contents = element(
         "nav", *(element("a", escaped(p.title), href=f"#{p.anchor}") for p in parts), aria_label="Contents"
@@ -41,7 +42,7 @@ def html(report: Report, figures: Sequence[Figure]) -> str:
 
 
 def _json(data: object) -> str:
-    """That cannot end the script element it stands in."""
+    """Returns JSON that cannot end the script element around it."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -1,24 +1,24 @@
-"""The tables of the page."""
+"""The tables of the HTML page."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.report import words
-from mrq.report.brevity import counted, short
+from mrq.report.columns import VARIANTS, place_of_paper, without_variants
+from mrq.report.formatting import counted, short
 from mrq.report.intervals import Estimate
+from mrq.report.inventory import Group, Missing
 from mrq.report.markup import element, escaped
-from mrq.report.ran import Missing, Ran
-from mrq.report.records import Setup
+from mrq.report.records import Provenance
 from mrq.report.suites import NAMES, OTHER
-from mrq.report.tables import Alone, Cell, Study, SuiteTable, paper
+from mrq.report.tables import Cell, StudyDifference, SuiteTable, Uncompared
 
-SHADES = (0.01, 0.2, 0.5)  # of a difference, from which on the paper colours it lightly, moderately and boldly
+SHADES = (0.01, 0.2, 0.5)  # the smallest differences that the paper colours lightly, moderately and boldly
 
 
 def suite(table: SuiteTable) -> str:
-    """Of the tasks that we have: ours, then the paper's; the aggregates stand at its foot."""
+    """Returns the table of the tasks that we have, with our columns first and the aggregates at its foot."""
     shown = columns(table)
     ours = {task: row for task, row in table.rows.items() if row.keys() & set(table.ours)}
     head = [_head("task"), *(_head(name, "ours" if name in table.ours else "") for name in shown)]
@@ -31,13 +31,16 @@ def suite(table: SuiteTable) -> str:
 
 
 def columns(table: SuiteTable) -> list[str]:
-    """MR.Q in the paper stands beside ours; the design study's variants are left out where ours are more."""
-    ours = [name for name in table.ours if name not in VARIANTS] or table.ours
-    return [*ours, *sorted(table.theirs, key=lambda name: name != paper(DEFAULT))]
+    """Returns our columns, then the same algorithms in the paper, then its others.
+
+    Variants of the design study are left out, unless there is nothing else.
+    """
+    ours = without_variants(table.ours) or table.ours
+    return [*ours, *sorted(table.theirs, key=lambda name: place_of_paper(name, ours))]
 
 
-def study(found: Sequence[Study]) -> str:
-    """The paper's table, with ours beside each of its columns that we have a part of."""
+def study(found: Sequence[StudyDifference]) -> str:
+    """Returns the paper's table with our differences beside its own, for the suites that we have runs of."""
     by_place = {(one.variant, one.suite): one for one in found}
     suites = [suite for suite in PROTOCOLS if any(one.suite == suite for one in found)]
     heads = [
@@ -55,6 +58,7 @@ def study(found: Sequence[Study]) -> str:
 
 
 def study_legend() -> str:
+    """Returns the legend of the design study's colours."""
     names = [*(f"{low:g} to {high:g}" for low, high in pairwise(SHADES)), f"{SHADES[-1]:g} or more"]
     worse = [(f"bad{level}", f"worse by {name}") for level, name in reversed(list(enumerate(names, 1)))]
     better = [(f"good{level}", f"better by {name}") for level, name in enumerate(names, 1)]
@@ -62,11 +66,13 @@ def study_legend() -> str:
 
 
 def shade(difference: float) -> str:
+    """Returns the class of a difference's colour; empty if it has none."""
     level = sum(abs(difference) >= least for least in SHADES)
     return f"{'good' if difference > 0 else 'bad'}{level}" if level else ""
 
 
-def alone(found: Sequence[Alone]) -> str:
+def uncompared(found: Sequence[Uncompared]) -> str:
+    """Returns the table of the runs that are not compared with the paper."""
     rows = [
         [_name(one.task), _text(one.algorithm), _number(words.steps(one, short)), _cell(one.cell, 0)] for one in found
     ]
@@ -74,13 +80,14 @@ def alone(found: Sequence[Alone]) -> str:
     return _table([heads], rows)
 
 
-def ran(found: Sequence[Ran]) -> str:
-    rows = [[_name(one.algorithm), _text(one.suite), *map(_number, words.ran(one))] for one in found]
-    return _table([[_head("algorithm"), _head("suite", "text"), *map(_head, words.RAN_COLUMNS)]], rows)
+def groups(found: Sequence[Group]) -> str:
+    """Returns the table of the runs' numbers by algorithm and suite."""
+    rows = [[_name(one.algorithm), _text(one.suite), *map(_number, words.group(one))] for one in found]
+    return _table([[_head("algorithm"), _head("suite", "text"), *map(_head, words.RUNS_COLUMNS)]], rows)
 
 
-def costs(found: Sequence[Ran]) -> str:
-    """Speed and size: a row an algorithm, two columns a suite."""
+def costs(found: Sequence[Group]) -> str:
+    """Returns the table of speed and size: one row per algorithm, two columns per suite."""
     by_place = {(one.algorithm, one.suite): one for one in found}
     suites = [suite for suite in (*PROTOCOLS, OTHER) if any(one.suite == suite for one in found)]
     titles = [NAMES[suite].title if suite in NAMES else OTHER.capitalize() for suite in suites]
@@ -98,24 +105,23 @@ def costs(found: Sequence[Ran]) -> str:
     return _table(heads, body)
 
 
-def setups(found: Sequence[tuple[Setup, int]]) -> str:
-    """A column a setup: there are few of them, and many things to say of each."""
+def provenances(found: Sequence[tuple[Provenance, int]]) -> str:
+    """Returns the table of hardware, versions and settings, with one column per group of runs that share them."""
     if not found:
         return ""
-    names = list(dict.fromkeys(name for setup, _ in found for name, _ in setup))
-    heads = [_head("made with"), *(_head(counted(count, "run"), "text") for _, count in found)]
-    return _table(
-        [heads], [[_name(name), *(_text(dict(setup).get(name, words.NONE)) for setup, _ in found)] for name in names]
-    )
+    names = list(dict.fromkeys(name for provenance, _ in found for name, _ in provenance))
+    heads = [_head("hardware and versions"), *(_head(counted(count, "run"), "text") for _, count in found)]
+    described = [dict(provenance) for provenance, _ in found]
+    return _table([heads], [[_name(name), *(_text(one.get(name, words.NONE)) for one in described)] for name in names])
 
 
 def missing(found: Sequence[Missing]) -> str:
-    """As a list: names of tasks are too many for the columns of a table."""
+    """Returns a list, because the names of the tasks do not fit into the columns of a table."""
     parts = []
     for one in found:
         complete, unfinished, absent = words.missing(one)
         parts.append(element("dt", escaped(f"{one.algorithm}, {NAMES[one.suite].title}: {complete} tasks complete")))
-        for name, tasks in (("Unfinished", unfinished), ("Not begun", absent)):
+        for name, tasks in (("Unfinished", unfinished), ("Not started", absent)):
             if tasks != words.NONE:
                 parts.append(element("dd", escaped(f"{name}: {tasks}")))
     return element("dl", *parts)
@@ -124,7 +130,7 @@ def missing(found: Sequence[Missing]) -> str:
 def _table(
     heads: Sequence[Sequence[str]], body: Sequence[Sequence[str]], foot: Sequence[Sequence[str]] = (), class_: str = ""
 ) -> str:
-    """In a box of its own, which scrolls where the table is wider than the page."""
+    """Returns a table in a box that scrolls if the table is wider than the page."""
     parts = [element("thead", *_rows(heads)), element("tbody", *_rows(body))]
     if foot:
         parts.append(element("tfoot", *_rows(foot)))
@@ -140,7 +146,7 @@ def _head(content: str, class_: str = "", **spans: str) -> str:
 
 
 def _name(content: str) -> str:
-    """Of a row."""
+    """Returns the first cell of a row, which names it."""
     return element("th", escaped(content), scope="row")
 
 
@@ -165,8 +171,8 @@ def _difference(found: Estimate, note: str = "") -> str:
     return element("td", element("b", f"{found.mean:.2f}"), " ", interval, class_=shade(found.mean))
 
 
-def _some(one: Study) -> str:
-    """What a difference is of, where that is not the whole suite."""
+def _some(one: StudyDifference) -> str:
+    """Says how many tasks a difference covers; empty if these are all."""
     tasks = len(names_in(one.suite))
     return "" if len(one.tasks) == tasks else f", {len(one.tasks)} of {tasks} tasks"
 

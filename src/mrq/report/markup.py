@@ -1,4 +1,4 @@
-"""Elements of HTML and SVG as text, with everything escaped that others wrote."""
+"""Elements of HTML and SVG as text. Everything that comes from outside is escaped."""
 
 import re
 from html import escape
@@ -7,7 +7,10 @@ UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
-    """Attributes are escaped, children are not. `class_` is class, `font_size` font-size; empty ones are left out."""
+    """Returns an element; attributes are escaped, children are not.
+
+    `class_` is written as class and `font_size` as font-size. Empty attributes are omitted.
+    """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
@@ -17,9 +20,10 @@ def element(name: str, *children: str, **attributes: str | float) -> str:
 
 
 def escaped(content: str) -> str:
+    """Returns text whose special characters are escaped for HTML and SVG."""
     return escape(UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", content))
 
 
 def number(value: float) -> str:
-    """To a tenth of a point."""
-    return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # + 0.0, since -0 is no number to print
+    """Returns a number rounded to a tenth."""
+    return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # + 0.0 turns -0 into 0

@@ -1,4 +1,4 @@
-"""The paper's tables as data: reference/*.csv, whose first lines say where each is from."""
+"""The paper's tables as data: reference/*.csv, whose first lines name their source."""
 
 import csv
 from functools import cache
@@ -9,30 +9,33 @@ from mrq.report.intervals import Estimate
 
 
 class Normalisation(NamedTuple):
+    """The returns that count as 0 and as 1 on a task."""
+
     random: float
-    reference: float  # what counts as 1
+    reference: float
 
 
 @cache
 def results() -> dict[tuple[str, ...], Estimate]:
-    """What an algorithm reached, by task and algorithm. The means are cut to whole numbers, not rounded."""
+    """Returns the algorithms' returns by task and algorithm. The paper truncates the means to whole numbers."""
     return _estimates("results", "task", "algorithm")
 
 
 @cache
 def aggregates() -> dict[tuple[str, ...], Estimate]:
-    """An algorithm's scores over a suite, by suite, aggregate and algorithm; for DeepMind Control, plain returns."""
+    """Returns the algorithms' scores by suite, aggregate and algorithm. DeepMind Control's are returns."""
     return _estimates("aggregates", "suite", "aggregate", "algorithm")
 
 
 @cache
 def design_study() -> dict[tuple[str, ...], Estimate]:
-    """What a variant changes in a suite's mean score, by variant and suite; in Atari after 1M steps."""
+    """Returns how much a variant changes a suite's mean score, by variant and suite. Atari's are after 1M steps."""
     return _estimates("design_study", "variant", "suite")
 
 
 @cache
 def normalisation() -> dict[str, Normalisation]:
+    """Returns the random and reference returns by task."""
     return {row["task"]: Normalisation(float(row["random"]), float(row["reference"])) for row in _rows("normalisation")}
 
 
@@ -43,5 +46,5 @@ def _estimates(name: str, *keys: str) -> dict[tuple[str, ...], Estimate]:
 
 def _rows(name: str) -> list[dict[str, str]]:
     with files("mrq.report").joinpath("reference", f"{name}.csv").open() as file:
-        next(file)  # where it is from
+        next(file)  # the line that names the source
         return list(csv.DictReader(file))

@@ -7,59 +7,60 @@ from pathlib import Path
 
 import numpy as np
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS, variant_of
 from mrq.environments.tasks import full_name
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.interface import Array
+from mrq.report.columns import MAIN, PAPER, VARIANTS
 from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
 
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
 MOST_STEPS = 10**15
-# What results may depend on.
+LARGEST_RETURN = 1e100
+# The packages that results may depend on.
 PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py", "stable_baselines3")
-Setup = tuple[tuple[str, str], ...]  # what a run was made with, and on: names and values
+Provenance = tuple[tuple[str, str], ...]  # hardware, versions and settings of a run: names and values
 
 
 @dataclass(frozen=True)
 class Record:
-    """One agent's learning curve, and where it is from. An evaluation whose return is no number counts as not made."""
+    """One agent's learning curve and its source. Evaluations without a valid return are omitted."""
 
-    algorithm: str  # MR.Q, the name of a variant, or what an external table was called
+    algorithm: str  # its column: an algorithm, a variant, or the name of an external table
     task: str  # with its suite
     seed: int
     steps: Array  # of its evaluations, ascending
     returns: Array
-    seconds: Array  # of training before each; none where they are unknown
+    seconds: Array  # of training before each evaluation; empty if unknown
     source: Path
-    setup: Setup = ()
-    parameters: int = 0  # that are learned; 0 where that is unknown
+    provenance: Provenance = ()
+    parameters: int = 0  # learned parameters; 0 if unknown
 
     @property
     def machine(self) -> str:
-        """Its device and CPU; empty where they are unknown."""
-        found = dict(self.setup)
+        """Its device and CPU; empty if unknown."""
+        found = dict(self.provenance)
         return f"{found['device']} ({found['CPU']})" if {"device", "CPU"} <= found.keys() else ""
 
     def at(self, step: int) -> float | None:
-        """The return at that very step."""
+        """Returns the return at exactly this step, or None."""
         found = np.flatnonzero(self.steps == step)
         return float(self.returns[found[0]]) if len(found) else None
 
 
-def is_number(value: float) -> bool:
-    """Whether it is a return, rather than what was left where one was lost."""
-    return abs(value) < 1e100
+def is_valid(value: float) -> bool:
+    """Says whether this is a return; NaN and the placeholders that some programs write are not."""
+    return abs(value) < LARGEST_RETURN
 
 
 def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[Path] = ()) -> list[Record]:
-    """All runs under `paths`, and other programs' results; what cannot be read is said and left out."""
+    """Reads all runs under `paths`, and other programs' results; reports what it cannot read and skips it."""
     records: dict[tuple[str, str, int], Record] = {}
     seen: set[Path] = set()
     for path in paths:
         if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
         for folder in sorted({file.parent for name in TABLES for file in path.rglob(name)}):
-            # A checkpoint at an address has a copy of its run's tables.
+            # A checkpoint at an address holds a copy of its run's tables.
             if folder.resolve() in seen or CHECKPOINTS in folder.relative_to(path).parts:
                 continue
             seen.add(folder.resolve())
@@ -70,30 +71,28 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
             except DAMAGE as error:
                 say(f"left out: {folder}: {one_line(error)}")
     for table in tables:
-        taken = {algorithm for algorithm, _, _ in records} | {DEFAULT, *VARIANTS}
-        if table.stem in taken or table.stem.endswith("(paper)"):
-            raise MRQError(
-                f"{table}: the name {table.stem!r} is taken, so its results would be mixed; rename the file."
-            )
+        taken = {algorithm for algorithm, _, _ in records} | {MAIN, *VARIANTS}
+        if table.stem in taken or table.stem.endswith(PAPER):
+            raise MRQError(f"{table}: another column of the report is called {table.stem!r}; rename the file.")
         for record in external(table):
             _add(records, record, say)
     return list(records.values())
 
 
 def _add(records: dict[tuple[str, str, int], Record], record: Record, say: Callable[[str], None]) -> None:
-    """Of two runs of the same algorithm, task and seed, the one that has come further counts."""
+    """Adds a record. Of two with the same algorithm, task and seed, the one that was trained longer is kept."""
     key = (record.algorithm, record.task, record.seed)
     if key in records:
-        further, other = records[key], record
-        if record.steps[-1] > further.steps[-1]:
-            further, other = other, further
-        say(f"left out: {other.source}: the same algorithm, task and seed as {further.source}")
-        record = further
+        longer, other = records[key], record
+        if record.steps[-1] > longer.steps[-1]:
+            longer, other = other, longer
+        say(f"left out: {other.source}: the same algorithm, task and seed as {longer.source}")
+        record = longer
     records[key] = record
 
 
 def external(path: Path) -> Iterator[Record]:
-    """Another program's results: a CSV with the columns task, seed, step and return, named as the column will be."""
+    """Reads another program's results: a CSV with the columns task, seed, step and return. Its name is the column's."""
     curves: dict[tuple[str, int], dict[int, float]] = {}
     line = 1
     try:
@@ -103,22 +102,22 @@ def external(path: Path) -> Iterator[Record]:
             missing = [name for name in EXTERNAL_COLUMNS if name not in head]
             if missing:
                 raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
-            if twice := [name for name in EXTERNAL_COLUMNS if head.count(name) > 1]:
-                raise MRQError(f"{path} has the column {', '.join(twice)} twice; which one counts?")
+            if repeated := [name for name in EXTERNAL_COLUMNS if head.count(name) > 1]:
+                raise MRQError(f"{path} has the column {', '.join(repeated)} twice; remove or rename one of them.")
             for row in rows:
                 line = rows.line_num
                 if not row:
                     continue
                 if len(row) < len(head):
-                    raise ValueError(f"it has {len(row)} cells, and the head has {len(head)}")
+                    raise ValueError(f"it has {len(row)} cells, but there are {len(head)} columns")
                 task, seed, step, value = (row[head.index(name)].strip() for name in EXTERNAL_COLUMNS)
                 if not task:
-                    raise ValueError("it names no task")
+                    raise ValueError("the task is missing")
                 curve, at = curves.setdefault((full_name(task), int(seed)), {}), int(float(step))
                 if at != float(step) or not 0 <= at < MOST_STEPS or at in curve:
-                    why = "there twice" if at in curve else "no number of steps"
-                    raise ValueError(f"step {step} of {task}, seed {seed}, is {why}")
-                if is_number(number := float(value)):
+                    problem = "repeated" if at in curve else "not a number of steps"
+                    raise ValueError(f"step {step} of {task}, seed {seed}, is {problem}")
+                if is_valid(number := float(value)):
                     curve[at] = number
     except DAMAGE as error:
         raise MRQError(f"{path} cannot be read, line {line}: {one_line(error)}.") from None
@@ -134,27 +133,27 @@ def external(path: Path) -> Iterator[Record]:
 
 def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
-    rows = [row for row in run.evaluations() if is_number(float(row["return_mean"]))]
+    rows = [row for row in run.evaluations() if is_valid(float(row["return_mean"]))]
     if not rows:
         raise MRQError(f"{folder} has no evaluations yet.")
     steps = [int(row["step"]) for row in rows]
     if not all(0 <= step < MOST_STEPS for step in steps) or sorted(set(steps)) != steps:
-        raise MRQError(f"{folder}: the steps of its evaluations do not ascend.")
+        raise MRQError(f"{folder}: the steps of its evaluations are not ascending.")
     return Record(
-        variant_of(run.settings.hyperparameters) if run.algorithm == DEFAULT else run.algorithm,
+        run.label,
         full_name(run.task),
         run.seed,
         np.array(steps),
         np.array([float(row["return_mean"]) for row in rows]),
         np.array([float(row["seconds"]) for row in rows]),
         folder,
-        _setup(run),
+        _provenance(run),
         run.parameters,
     )
 
 
-def _setup(run: RunFolder) -> Setup:
-    """As far as run.json has it."""
+def _provenance(run: RunFolder) -> Provenance:
+    """Returns what run.json says; older versions of mrq wrote less."""
     machine, versions = run.machine, {name.lower(): version for name, version in run.versions.items()}
     number, gpus = run.settings.device.partition(":")[2], machine.get("gpus") or []
     index = int(number) if number.isdigit() else 0

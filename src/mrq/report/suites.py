@@ -1,4 +1,4 @@
-"""How the paper calls its suites, and the units of their mean scores."""
+"""The paper's names for its suites, and the units of their mean scores."""
 
 from functools import cache
 from typing import NamedTuple
@@ -9,6 +9,8 @@ OTHER = "other tasks"
 
 
 class Name(NamedTuple):
+    """The title of a suite, and the unit of its mean scores."""
+
     title: str
     unit: str
 
@@ -23,7 +25,7 @@ assert NAMES.keys() == PROTOCOLS.keys()
 
 
 def section_of(task: str) -> str:
-    """The suite that has this task; OTHER for those that the paper does not have."""
+    """Returns the suite that has this task in the paper, or OTHER if the paper does not have the task."""
     return suite_of(task) if task in _known() else OTHER
 
 

@@ -1,6 +1,6 @@
-"""A small writer of SVG: pictures that stand alone in a paper, and that a page's style sheet can recolour.
+"""Writes SVG pictures that can be used on their own and recoloured by a page's style sheet.
 
-Colours are presentation attributes, which any style sheet overrides; the classes are what it may refer to.
+Colours are presentation attributes, which any style sheet overrides by class.
 """
 
 import math
@@ -12,17 +12,19 @@ from mrq.report.markup import element, escaped, number
 
 FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
 INK, FAINT, GRID = "#1a1a1a", "#666666", "#dddddd"
-# Okabe and Ito's colours, which colour-blind people tell apart; without yellow, which white paper swallows.
+# Okabe and Ito's colours, which colour-blind people can distinguish; without yellow, which is hard to see on white.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4f9a", "#000000")
 Scale = Callable[[Any], Any]
-LETTER = 0.55  # the width of a letter, on average, in font sizes
+LETTER = 0.55  # the mean width of a letter, in font sizes
 
 
 def text(x: float, y: float, content: str, **attributes: str | float) -> str:
+    """Returns a line of text at this place."""
     return element("text", escaped(content), x=x, y=y, **attributes)
 
 
 def picture(width: float, height: float, label: str, body: Iterable[str]) -> str:
+    """Returns a whole SVG picture; `label` is for readers who cannot see it."""
     return element(
         "svg",
         *body,
@@ -38,7 +40,7 @@ def picture(width: float, height: float, label: str, body: Iterable[str]) -> str
 
 
 def side_by_side(pictures: Sequence[tuple[str, float, float]], columns: int, gap: float, label: str) -> str:
-    """Pictures, with their widths and heights, as one."""
+    """Returns several pictures, each with its width and height, as one picture."""
     body, x, y, tallest, widest = [], 0.0, 0.0, 0.0, 0.0
     for place, (drawn, width, height) in enumerate(pictures):
         if place and place % columns == 0:
@@ -49,7 +51,7 @@ def side_by_side(pictures: Sequence[tuple[str, float, float]], columns: int, gap
 
 
 def path(xs: Array, ys: Array, back: Array | None = None, **attributes: str | float) -> str:
-    """A line through points; with `back`, the area between it and the line of those heights."""
+    """Returns a line through the points; with `back`, the area between the heights `ys` and `back`."""
     points = [f"{number(x)} {number(y)}" for x, y in zip(xs, ys, strict=True)]
     if back is not None:
         points += [f"{number(x)} {number(y)}" for x, y in zip(xs[::-1], back[::-1], strict=True)]
@@ -57,13 +59,13 @@ def path(xs: Array, ys: Array, back: Array | None = None, **attributes: str | fl
 
 
 def scale(numbers: tuple[float, float], places: tuple[float, float]) -> Scale:
-    """Of a range of numbers to one of places; takes single numbers and arrays."""
+    """Returns the linear function from a range of numbers to a range of places, for numbers and arrays."""
     (low, high), (start, end) = numbers, places
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers within a range, `most` of them or fewer."""
+    """Returns up to `most` round numbers within a range."""
     rough = (high - low) / most
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10, 20) if _count(low, high, size * factor) <= most)

@@ -1,4 +1,4 @@
-"""Our results beside the paper's: a table a suite, and the design study's differences."""
+"""Our results beside the paper's: one table per suite, and the differences of the design study."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mrq.benchmark.variants import DEFAULT, VARIANTS, steps_of
-from mrq.environments.tasks import PROTOCOLS, names_in, protocol_of, suite_of
+from mrq.environments.tasks import PROTOCOLS, names_in, protocol_of, study_steps, suite_of
 from mrq.interface import Array
 from mrq.report import published
+from mrq.report.columns import MAIN, VARIANTS, ordered, paper
 from mrq.report.intervals import Estimate, estimate
 from mrq.report.records import Record
 from mrq.report.scores import AGGREGATES, mean, score, unit_of
@@ -18,64 +18,67 @@ from mrq.report.suites import OTHER, section_of
 
 
 class Cell(NamedTuple):
+    """A number of a table."""
+
     mean: float
-    interval: tuple[float, float] | None  # 95%; None where the paper has none, and of single seeds
-    seeds: int | None  # the fewest that a task has; None for the paper's
+    interval: tuple[float, float] | None  # 95%; None if the paper has none, and for single seeds
+    seeds: int | None  # the fewest of a task; None for the paper's
 
 
-def of_estimate(found: Estimate) -> Cell:
+def cell_of(found: Estimate) -> Cell:
+    """Returns the cell of a result of the paper."""
     return Cell(found.mean, (found.low, found.high), None)
 
 
 @dataclass(frozen=True)
 class SuiteTable:
-    """Final returns. The aggregates are of the tasks that our first column has, in the units the paper has them in."""
+    """Final returns. The aggregates are those of the tasks that our first column has, in the paper's units."""
 
     suite: str
     steps: int
     ours: list[str]  # the columns that come from runs
-    theirs: list[str]  # and those that the paper has
+    theirs: list[str]  # the paper's columns
     rows: dict[str, dict[str, Cell]]  # by task and column
-    covered: list[str]  # the tasks that the aggregates are of
+    covered: list[str]  # the tasks of the aggregates
     aggregates: dict[str, dict[str, Cell]]  # by aggregate and column
 
     @property
-    def whole(self) -> bool:
-        """Whether its aggregates are of the whole suite, so that they may stand beside the paper's."""
+    def complete(self) -> bool:
+        """Whether the aggregates cover the whole suite, so that they can be compared with the paper's."""
         return len(self.covered) == len(self.rows)
 
 
 @dataclass(frozen=True)
-class Alone:
-    """Seeds of a task that the paper does not have, or that have not come to its last step: compared with nothing."""
+class Uncompared:
+    """Seeds that are not compared with the paper: it lacks their task, or they have not reached the final step."""
 
     algorithm: str
     task: str
-    step: int  # that all of them have come to
-    steps: int | None  # that they should come to
+    step: int  # the last one that all of them have reached
+    final_step: int | None
     cell: Cell
 
 
 @dataclass(frozen=True)
-class Study:
-    """What a variant of the design study changes in a suite's mean score, in our runs and in the paper's."""
+class StudyDifference:
+    """How a variant of the design study changes a suite's mean score, in our runs and in the paper's."""
 
     variant: str
     suite: str
     ours: Estimate
     paper: Estimate
-    tasks: list[str]  # that both the variant and MR.Q have; the paper has the suite's
+    tasks: list[str]  # those that both the variant and the paper's algorithm have; the paper has the whole suite
 
 
 def suite_tables(records: Sequence[Record]) -> list[SuiteTable]:
-    """Of the suites that have complete runs."""
+    """Returns the tables of the suites that have complete runs."""
     return [table for suite in PROTOCOLS if (table := suite_table(suite, records)) is not None]
 
 
 def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
-    """None where no run of the suite is complete."""
+    """Returns the table of a suite, or None if none of its runs is complete."""
     steps, tasks = PROTOCOLS[suite].steps, names_in(suite)
-    finals = {algorithm: _returns(records, algorithm, tasks, steps) for algorithm in algorithms(records)}
+    finals = {name: _returns(records, name, tasks, steps) for name in ordered(r.algorithm for r in records)}
     finals = {algorithm: returns for algorithm, returns in finals.items() if returns}
     if not finals:
         return None
@@ -86,7 +89,7 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
         rows[task] = {name: _cell([returns[task]], mean) for name, returns in finals.items() if task in returns}
         for name in theirs:
             if (task, name) in results:
-                rows[task][paper(name)] = of_estimate(results[task, name])
+                rows[task][paper(name)] = cell_of(results[task, name])
     covered = list(next(iter(finals.values())))
     unit = unit_of(suite)
     aggregates: dict[str, dict[str, Cell]] = {}
@@ -103,34 +106,35 @@ def suite_table(suite: str, records: Sequence[Record]) -> SuiteTable | None:
     if len(covered) == len(tasks):
         for (of, aggregate, name), found in published.aggregates().items():
             if of == suite:
-                aggregates[aggregate][paper(name)] = of_estimate(found)
+                aggregates[aggregate][paper(name)] = cell_of(found)
     return SuiteTable(suite, steps, list(finals), [paper(name) for name in theirs], rows, covered, aggregates)
 
 
-def alone(records: Sequence[Record]) -> list[Alone]:
+def uncompared(records: Sequence[Record]) -> list[Uncompared]:
+    """Returns the runs that are not compared with the paper, by algorithm and task."""
     found = []
-    order = algorithms(records)
+    order = ordered(record.algorithm for record in records)
 
     def place(record: Record) -> tuple[int, str]:
         return order.index(record.algorithm), record.task
 
     for (index, task), group in groupby(sorted(records, key=place), key=place):
         algorithm = order[index]
-        steps = goal_of(algorithm, task)
-        unfinished = [record for record in group if steps is None or record.at(steps) is None]
+        last = final_step(algorithm, task)
+        unfinished = [record for record in group if last is None or record.at(last) is None]
         if unfinished:
             step = int(min(record.steps[-1] for record in unfinished))
             returns = [value for record in unfinished if (value := record.at(step)) is not None]
-            found.append(Alone(algorithm, task, step, steps, _cell([np.array(returns)], mean)))
+            found.append(Uncompared(algorithm, task, step, last, _cell([np.array(returns)], mean)))
     return found
 
 
-def design_study(records: Sequence[Record]) -> list[Study]:
-    """The differences in mean score from MR.Q's own runs, of the tasks that both have."""
+def design_study(records: Sequence[Record]) -> list[StudyDifference]:
+    """Returns the variants' differences in mean score from our own runs, over the tasks that both have."""
     found = []
     for suite in PROTOCOLS:
-        tasks, steps = names_in(suite), steps_of(suite)
-        plain = _returns(records, DEFAULT, tasks, steps)
+        tasks, steps = names_in(suite), study_steps(suite)
+        plain = _returns(records, MAIN, tasks, steps)
         for variant in VARIANTS:
             varied = _returns(records, variant, tasks, steps)
             both = [task for task in tasks if task in plain and task in varied]
@@ -141,26 +145,19 @@ def design_study(records: Sequence[Record]) -> list[Study]:
                     return np.asarray(mean(scores[:count]) - mean(scores[count:]))
 
                 theirs = published.design_study()[variant, suite]
-                found.append(Study(variant, suite, estimate(scores, difference), theirs, both))
-    return sorted(found, key=lambda study: list(VARIANTS).index(study.variant))
+                found.append(StudyDifference(variant, suite, estimate(scores, difference), theirs, both))
+    return sorted(found, key=lambda difference: VARIANTS.index(difference.variant))
 
 
-def goal_of(algorithm: str, task: str) -> int | None:
-    """The step that a run must come to before it is compared with the paper; None for tasks that the paper lacks."""
+def final_step(algorithm: str, task: str) -> int | None:
+    """Returns the step at which a run is compared with the paper, or None if the paper does not have the task."""
     if section_of(task) == OTHER:
         return None
-    return steps_of(suite_of(task)) if algorithm in VARIANTS else protocol_of(task).steps
-
-
-def algorithms(records: Sequence[Record]) -> list[str]:
-    """MR.Q first, then the variants as the paper has them, then all else."""
-    order = [DEFAULT, *VARIANTS]
-    names = {record.algorithm for record in records}
-    return [name for name in order if name in names] + sorted(names - set(order))
+    return study_steps(suite_of(task)) if algorithm in VARIANTS else protocol_of(task).steps
 
 
 def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], step: int) -> dict[str, Array]:
-    """The returns (seeds,) at a step, by task; without tasks that have none."""
+    """Returns the returns (seeds,) at a step by task, without tasks that have none."""
     found: dict[str, list[float]] = {task: [] for task in tasks}
     for record in records:
         if record.algorithm == algorithm and record.task in found and (value := record.at(step)) is not None:
@@ -169,12 +166,7 @@ def _returns(records: Sequence[Record], algorithm: str, tasks: Sequence[str], st
 
 
 def _cell(scores: Sequence[Array], aggregate: Callable[[Sequence[Array]], Array]) -> Cell:
-    """Single seeds say nothing of how far others would be."""
+    """Returns an aggregate with its interval; without one if every task has a single seed."""
     average, low, high = estimate(scores, aggregate)
-    alone = all(len(own) == 1 for own in scores)
-    return Cell(average, None if alone else (low, high), min(len(own) for own in scores))
-
-
-def paper(algorithm: str) -> str:
-    """What the column is called that has its results in the paper."""
-    return f"{algorithm} (paper)"
+    single = all(len(own) == 1 for own in scores)
+    return Cell(average, None if single else (low, high), min(len(own) for own in scores))

@@ -4,31 +4,32 @@ import csv
 import io
 from collections.abc import Sequence
 
-from mrq.benchmark.variants import steps_of
-from mrq.environments.tasks import names_in
+from mrq.environments.tasks import names_in, study_steps
 from mrq.report import words
-from mrq.report.brevity import counted
+from mrq.report.columns import paper
+from mrq.report.formatting import counted
 from mrq.report.report import Report
 from mrq.report.suites import section_of
-from mrq.report.tables import Cell, SuiteTable, of_estimate, paper
+from mrq.report.tables import Cell, SuiteTable, cell_of
 
 CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds", "tasks")
 STUDY = "design study"
 
 
 def markdown(report: Report) -> str:
+    """Returns the report as Markdown."""
     parts = [
         f"# {words.TITLE}",
         f"{counted(report.runs, 'run')}. {words.INTERVALS}",
     ]
     for table in report.tables:
         parts += _suite(table)
-    parts += _design_study(report) + _alone(report) + _ran(report) + _missing(report)
+    parts += _design_study(report) + _uncompared(report) + _runs(report) + _missing(report)
     return "\n\n".join(parts) + "\n"
 
 
 def as_csv(report: Report) -> str:
-    """Every number of the tables, one a row: the suites', the design study's, and what is compared with nothing."""
+    """Returns the numbers of the suites' tables, the design study and the runs not compared, one per row."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -43,11 +44,11 @@ def as_csv(report: Report) -> str:
                 tasks = len(table.covered) if name in table.aggregates else 1
                 write(table.suite, name, column, table.steps, cell, tasks)
     for study in report.study:
-        steps, theirs = steps_of(study.suite), len(names_in(study.suite))
-        write(study.suite, STUDY, study.variant, steps, of_estimate(study.ours), len(study.tasks))
-        write(study.suite, STUDY, paper(study.variant), steps, of_estimate(study.paper), theirs)
-    for alone in report.alone:
-        write(section_of(alone.task), alone.task, alone.algorithm, alone.step, alone.cell)
+        steps, theirs = study_steps(study.suite), len(names_in(study.suite))
+        write(study.suite, STUDY, study.variant, steps, cell_of(study.ours), len(study.tasks))
+        write(study.suite, STUDY, paper(study.variant), steps, cell_of(study.paper), theirs)
+    for found in report.uncompared:
+        write(section_of(found.task), found.task, found.algorithm, found.step, found.cell)
     return file.getvalue()
 
 
@@ -63,31 +64,31 @@ def _suite(table: SuiteTable) -> list[str]:
 
 def _design_study(report: Report) -> list[str]:
     rows = [
-        [s.variant, s.suite, _text(of_estimate(s.ours), 2), str(len(s.tasks)), _text(of_estimate(s.paper), 2)]
+        [s.variant, s.suite, _text(cell_of(s.ours), 2), str(len(s.tasks)), _text(cell_of(s.paper), 2)]
         for s in report.study
     ]
     table = _table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows)
     return ["## Design study", words.study(), table] if rows else []
 
 
-def _alone(report: Report) -> list[str]:
-    rows = [[found.task, found.algorithm, words.steps(found), _text(found.cell, 0)] for found in report.alone]
+def _uncompared(report: Report) -> list[str]:
+    rows = [[found.task, found.algorithm, words.steps(found), _text(found.cell, 0)] for found in report.uncompared]
     if not rows:
         return []
     return [
-        f"## {words.ALONE_TITLE}",
-        words.ALONE,
-        _table(["task", "", "steps", "return"], rows),
+        f"## {words.UNCOMPARED_TITLE}",
+        words.UNCOMPARED,
+        _table(["task", "algorithm", "steps", "return"], rows),
     ]
 
 
-def _ran(report: Report) -> list[str]:
-    rows = [[ran.algorithm, ran.suite, *words.ran(ran)] for ran in report.ran]
-    parts = ["## What ran", _table(["", "suite", *words.RAN_COLUMNS], rows), words.RAN]
-    if report.setups:
+def _runs(report: Report) -> list[str]:
+    rows = [[group.algorithm, group.suite, *words.group(group)] for group in report.groups]
+    parts = [f"## {words.RUNS_TITLE}", _table(["algorithm", "suite", *words.RUNS_COLUMNS], rows), words.RUNS]
+    if report.provenances:
         lines = [
-            f"- {counted(count, 'run')}: {', '.join(' '.join(pair) for pair in setup)}"
-            for setup, count in report.setups
+            f"- {counted(count, 'run')}: {', '.join(' '.join(pair) for pair in provenance)}"
+            for provenance, count in report.provenances
         ]
         parts.append("\n".join(lines))
     return parts
@@ -95,7 +96,8 @@ def _ran(report: Report) -> list[str]:
 
 def _missing(report: Report) -> list[str]:
     rows = [[missing.algorithm, missing.suite, *words.missing(missing)] for missing in report.missing]
-    return ["## What is missing", _table(["", "suite", *words.MISSING_COLUMNS], rows)] if rows else []
+    table = _table(["algorithm", "suite", *words.MISSING_COLUMNS], rows)
+    return [f"## {words.MISSING_TITLE}", table] if rows else []
 
 
 def _text(cell: Cell | None, digits: int) -> str:

@@ -1,4 +1,4 @@
-"""Files that a report is written to."""
+"""Writes the files of a report."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -8,7 +8,7 @@ from mrq.training.run_folder import written_aside
 
 
 def write(path: Path, text: str) -> None:
-    """Aside, so that a full disk costs no earlier one; what is no file, such as a pipe, is written to."""
+    """Writes a file. An existing file is replaced only when the new one is complete; a pipe is written to directly."""
     regular = path.is_file() or not path.exists()
     try:
         with written_aside(path) if regular else nullcontext(path) as place:

@@ -1,7 +1,8 @@
 """Checkpoints: folders written aside, flushed and renamed, so that a kill at any moment leaves the last good one.
 
 A folder holds `learner.safetensors`, the replay's arrays as .npy and `checkpoint.json` with every counter and each
-file's SHA-256. Nothing is ever unpickled. What the checkpoint before holds too is linked to, not written again.
+file's SHA-256. This module never unpickles anything. A file that the previous checkpoint also has is linked to, not
+written again.
 """
 
 import errno
@@ -13,15 +14,17 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import safetensors
-import safetensors.torch
-from torch import Tensor
+import safetensors.numpy
 
 from mrq.errors import MRQError
 from mrq.interface import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor  # reading runs does not need PyTorch
 
 FORMAT = 2
 LEARNER = "learner.safetensors"
@@ -34,7 +37,7 @@ class CheckpointFault(MRQError):
 
 
 class Digest:
-    """A file that keeps no more than the SHA-256 of what is written to it."""
+    """A file that keeps only the SHA-256 of what is written to it."""
 
     def __init__(self) -> None:
         self.sha256 = hashlib.sha256()
@@ -44,28 +47,28 @@ class Digest:
 
 
 def write_checkpoint(
-    folder: Path, tensors: dict[str, Tensor], arrays: dict[str, Array], counters: dict[str, Any]
+    folder: Path, tensors: "Mapping[str, Array | Tensor]", arrays: Mapping[str, Array], counters: Mapping[str, Any]
 ) -> None:
     """Adds a checkpoint to `folder` and then removes the ones before it."""
     last = latest_checkpoint(folder)
     kept = {} if last is None else _by_digest(last)
 
     def fill(aside: Path) -> None:
-        learner = safetensors.torch.save(tensors)
+        learner = safetensors.numpy.save({name: np.asarray(tensor) for name, tensor in tensors.items()})
         files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(learner), kept)}
         for name, array in arrays.items():
             save = partial(np.save, arr=array, allow_pickle=False)
             files[f"{name}.npy"] = _write(aside / f"{name}.npy", save, kept)
-        document = {"format": FORMAT, "counters": counters, "files": files}
+        document = {"format": FORMAT, "counters": dict(counters), "files": files}
         document["digest"] = _digest(document)
         text = json.dumps(document, indent=1).encode()
         _write(aside / DOCUMENT, lambda file: file.write(text), kept)
 
-    write_folder(folder, counters["steps"], fill)
+    _write_folder(folder, counters["steps"], fill)
 
 
-def write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
-    """A checkpoint of whatever `fill` writes into the folder that it is given."""
+def _write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
+    """Makes a checkpoint of what `fill` writes into the folder that it is given."""
     earlier = _finished(folder)
     number = int(earlier[-1].name.partition("-")[0]) + 1 if earlier else 1
     aside = folder / UNFINISHED
@@ -79,7 +82,7 @@ def write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
         reason = "no space is left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
-        kept = f"the one of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
+        kept = f"the checkpoint of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
         raise CheckpointFault(
             f"the checkpoint of step {step:,} could not be written to {folder}: {reason}; {kept}."
         ) from error
@@ -88,28 +91,32 @@ def write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
+    """Returns the latest finished checkpoint, or None."""
     finished = _finished(folder)
     return finished[-1] if finished else None
 
 
 def step_of(checkpoint: Path) -> int:
+    """Returns the environment step that a checkpoint was written at."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 def read_counters(checkpoint: Path) -> dict[str, Any]:
+    """Reads a checkpoint's counters, after checking them."""
     return cast(dict[str, Any], _document(checkpoint)["counters"])
 
 
-def read_tensors(checkpoint: Path) -> dict[str, Tensor]:
+def read_tensors(checkpoint: Path) -> dict[str, Array]:
+    """Reads the learner's tensors, after checking them."""
     _verify(checkpoint, LEARNER, _document(checkpoint)["files"].get(LEARNER))
     try:
-        return safetensors.torch.load_file(checkpoint / LEARNER)
+        return safetensors.numpy.load_file(checkpoint / LEARNER)
     except safetensors.SafetensorError:
         raise _damaged(checkpoint, LEARNER) from None
 
 
 def read_arrays(checkpoint: Path) -> dict[str, Array]:
-    """The replay's arrays, mapped from disk rather than read into memory."""
+    """Maps the replay's arrays from disk, after checking them."""
     arrays = {}
     for name, digest in _document(checkpoint)["files"].items():
         if name != LEARNER:
@@ -122,7 +129,7 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
 
 
 def _finished(folder: Path) -> list[Path]:
-    """Oldest first; only a rename gives a checkpoint such a name."""
+    """Lists finished checkpoints, oldest first; only a rename gives a checkpoint such a name."""
     named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name))
     return sorted(path for path in named if path.is_dir()) if folder.is_dir() else []
 
@@ -156,7 +163,7 @@ def _verify(checkpoint: Path, name: str, digest: str | None) -> None:
 def _damaged(checkpoint: Path, name: str) -> MRQError:
     return MRQError(
         f"the checkpoint {checkpoint} is damaged: {name} is missing, cut short or changed since it was written; "
-        "restore it from a copy, or train anew."
+        "restore it from a copy, or train again."
     )
 
 
@@ -165,7 +172,7 @@ def _digest(document: dict[str, Any]) -> str:
 
 
 def _by_digest(checkpoint: Path) -> dict[str, Path]:
-    """Its files; none of a checkpoint that cannot be read."""
+    """Returns a checkpoint's files by digest; none if it cannot be read."""
     try:
         return {digest: checkpoint / name for name, digest in _document(checkpoint)["files"].items()}
     except MRQError:
@@ -173,7 +180,7 @@ def _by_digest(checkpoint: Path) -> dict[str, Path]:
 
 
 def _write(path: Path, fill: Callable[[Any], object], kept: Mapping[str, Path]) -> str:
-    """The digest of what was written, or linked to where one of the files that are `kept` holds it."""
+    """Writes a file, or links to one of the `kept` files that holds the same; returns its digest."""
     digest = Digest()
     fill(digest)
     found = digest.sha256.hexdigest()

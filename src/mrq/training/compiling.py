@@ -1,44 +1,39 @@
-"""Whether to compile the updates: where the run is long enough to repay it, and a compiler is there."""
+"""Whether to compile the updates: where the run is long enough to repay it, and where there is a compiler."""
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import torch
 
 from mrq.errors import MRQError
-from mrq.training.population import Population
+from mrq.execution import Work, accelerate, can_compile
 from mrq.training.settings import Settings
 
+Say = Callable[[str], None]
 UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then saves a third of each update
-
 COMPILER = "a C++ compiler and Python's headers (Debian: g++ and python3-dev), or Triton on a GPU"
 
 
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
+    """Says whether to compile."""
     if settings.compile != "auto":
         return settings.compile == "on"
-    updates = settings.total_steps - settings.hyperparameters.random_steps
+    updates: int = settings.total_steps - settings.hyperparameters.random_steps
     return updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1)
 
 
-def can_compile(device: torch.device) -> bool:
-    try:
-        torch.compile(lambda x: x + 1)(torch.ones(8, device=device))
-    except Exception:
-        return False
-    return True
-
-
-def compile_if_possible(population: Population, say: Callable[[str], None], required: bool) -> None:
-    """Compiles the updates. Without a working compiler it goes on without, or refuses if `required`."""
-    # PyTorch's compiler remarks on float32 and on how it computes a softmax: nothing that our own notes do not say.
+def compile_if_possible(works: Sequence[Work], device: torch.device, say: Say, required: bool) -> None:
+    """Compiles all work. Without a working compiler, work runs uncompiled, or is refused if compiling is `required`."""
+    if not any(work.functions for work in works):
+        return
+    # PyTorch's compiler comments on float32 and on how it computes a softmax, which our own notes cover.
     warnings.filterwarnings("ignore", module=r"torch\._inductor")
     inductor = logging.getLogger("torch._inductor")
-    if inductor.level == logging.NOTSET:  # whoever chose a level wants to read it
+    if inductor.level == logging.NOTSET:  # a level that the user chose stays
         inductor.setLevel(logging.ERROR)
-    if not can_compile(population.device):
+    if not can_compile(device):
         if required:
             raise MRQError(f"--compile on needs {COMPILER}; install them, or use --compile off.")
         say("note: no working compiler was found, so updates run uncompiled and slower (Debian: g++, python3-dev)")
@@ -50,5 +45,5 @@ def compile_if_possible(population: Population, say: Callable[[str], None], requ
         if len(reasons) == 1:  # the others will be the same
             say(f"note: compiling failed, so updates run slower ({reasons[0]})")
 
-    done = count(1)
-    population.compile(failed, lambda: say(f"compiled part {next(done)} of {len(population.learner.functions)}"))
+    parts, done = len({function for work in works for function in work.functions}), count(1)
+    accelerate(works, device, failed, lambda: say(f"compiled part {next(done)} of {parts}"))

@@ -9,6 +9,7 @@ from mrq.training.settings import Precision, Settings
 
 
 def chosen_device(name: str) -> torch.device:
+    """Returns the device that `--device` names."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -18,7 +19,7 @@ def chosen_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
     if device.type == "cpu":
-        return torch.device("cpu")  # as tensors name theirs, whatever number was given
+        return torch.device("cpu")  # tensors name it so, whatever number was given
     index = device.index or 0
     if index >= torch.cuda.device_count():
         raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")
@@ -27,16 +28,17 @@ def chosen_device(name: str) -> torch.device:
 
 
 def chosen_precision(settings: Settings, device: torch.device) -> Precision:
+    """Returns the precision of matrix products."""
     if settings.precision != "auto":
         return settings.precision
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    # On a part of a GPU's multiprocessors CUDA 13.0 leaves bf16 products partly unwritten, float32 ones not.
+    # On a part of a GPU's multiprocessors, CUDA 13.0 leaves parts of bf16 products unwritten; float32 works.
     on_a_part = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100") != "100"
     return "bf16" if has_bf16 and not on_a_part else "float32"
 
 
 def set_precision(settings: Settings, device: torch.device) -> torch.dtype:
-    """The type in which matrices are multiplied. TF32 is float32 to PyTorch, with a switch for the whole process."""
+    """Returns the type in which matrices are multiplied. TF32 is a switch of PyTorch for the whole process."""
     precision = chosen_precision(settings, device)
     if device.type == "cuda":
         rounded = precision == "tf32"
@@ -46,4 +48,5 @@ def set_precision(settings: Settings, device: torch.device) -> torch.dtype:
 
 
 def overlaps(settings: Settings, device: torch.device) -> bool:
+    """Says whether environments step while the device updates."""
     return settings.overlap == "on" or (settings.overlap == "auto" and device.type == "cuda")

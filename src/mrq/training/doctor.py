@@ -1,4 +1,4 @@
-"""What works on this machine, what is missing, and what mends it."""
+"""What works on this machine, what is missing, and how to fix it."""
 
 import importlib.metadata
 import os
@@ -13,8 +13,9 @@ from mrq.environments.probing import trials
 from mrq.environments.rendering import chosen_renderer
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.errors import MRQError
+from mrq.execution import can_compile
 from mrq.replay.memory import available_memory, readable
-from mrq.training.compiling import COMPILER, can_compile
+from mrq.training.compiling import COMPILER
 from mrq.training.devices import chosen_device
 from mrq.version import __version__
 
@@ -23,12 +24,15 @@ PACKAGES = {"gym": "mujoco", "dmc": "dm_control", "dmc-visual": "dm_control", "a
 
 
 class Finding(NamedTuple):
+    """One thing that was looked at."""
+
     what: str
     works: bool
     details: str  # what was found, or what is missing and how to get it
 
 
 def findings() -> Iterator[Finding]:
+    """Looks at everything that training may need."""
     cpu = torch.device("cpu")
     here = f"{len(os.sched_getaffinity(0))} cores, {readable(available_memory(cpu))} of memory free"
     yield Finding(
@@ -42,7 +46,7 @@ def findings() -> Iterator[Finding]:
 
 
 def obstacles(suites: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """For each suite, why its tasks cannot be run here, or None: found out by running its first task."""
+    """Says for each suite why its tasks cannot run here, or None; runs the suite's first task to find out."""
     first = {suite: names_in(suite)[0] for suite in suites}
     results = trials(list(first.values()), TIMEOUT)
     for suite, (_, result) in zip(first, results, strict=True):
@@ -55,11 +59,11 @@ def _gpu() -> Finding:
         more = f", and {torch.cuda.device_count() - 1} more" if torch.cuda.device_count() > 1 else ""
         return Finding("GPU", True, f"{torch.cuda.get_device_name(0)}, {memory}{more}")
     if shutil.which("nvidia-smi") is None:
-        return Finding("GPU", False, "no NVIDIA driver is here: training runs on the CPU, which is far slower")
+        return Finding("GPU", False, "there is no NVIDIA driver: training runs on the CPU, which is much slower")
     if torch.version.cuda is None:
         return Finding("GPU", False, "this PyTorch was built without CUDA: install one that was built with it")
     return Finding(
-        "GPU", False, f"PyTorch's CUDA {torch.version.cuda} does not work with this driver: renew the driver"
+        "GPU", False, f"PyTorch's CUDA {torch.version.cuda} does not work with this driver: update the driver"
     )
 
 
@@ -67,7 +71,7 @@ def _suite(suite: str) -> Finding:
     package = PACKAGES[suite]
     details = f"{package} {importlib.metadata.version(package)}"
     if suite == "dmc-visual":
-        details += f", drawn by {chosen_renderer().upper()}"
+        details += f", rendered by {chosen_renderer().upper()}"
     elif suite == "atari":
         details += " with its ROMs"
     return Finding(f"{suite}/…", True, details)

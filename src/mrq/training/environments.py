@@ -3,45 +3,47 @@
 import os
 from collections.abc import Sequence
 
-from mrq.environments.guarded import Guarded
+from mrq.environments.checked import CheckedEnvironment
+from mrq.environments.environments import Environments
+from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import Probe
-from mrq.environments.stepping import Environments
-from mrq.environments.workers import AnyEnvironments, Workers, processes_worth, refuse_changed_spaces
-from mrq.interface import Agent
+from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
+from mrq.interface import Identity
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
 def make_environments(
-    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, copies: int = 1
-) -> AnyEnvironments:
-    """`copies` environments an agent, side by side; in processes of their own where that is faster."""
-    agents = [agent for agent in agents for _ in range(copies)]
-    names, seconds = [agent.name for agent in agents], [probes[agent.task].seconds for agent in agents]
+    identities: Sequence[Identity], probes: dict[str, Probe], settings: Settings, copies: int = 1
+) -> Environments:
+    """Makes `copies` environments per agent, side by side; in processes of their own where that is faster."""
+    identities = [identity for identity in identities for _ in range(copies)]
+    tasks, names = [identity.task for identity in identities], [identity.name for identity in identities]
+    specs, seconds = [probes[task].spec for task in tasks], [probes[task].seconds for task in tasks]
     processes = settings.workers
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
-    specs = [probes[agent.task].spec for agent in agents]
     if processes == 0:
-        environments = Environments([Guarded(make_environment(agent.task)) for agent in agents], names)
+        environments = LocalEnvironments([CheckedEnvironment(make_environment(task)) for task in tasks], names)
         for name, spec, made in zip(names, specs, environments.specs, strict=True):
             refuse_changed_spaces(name, spec, made)
         return environments
-    tasks = [agent.task for agent in agents]
-    return Workers(tasks, names, specs, seconds, processes, settings.environment_timeout)
+    return WorkerEnvironments(tasks, names, specs, seconds, processes, settings.environment_timeout)
 
 
-def guarded(environments: Sequence[Environment], agent: Agent) -> Environments:
-    """One agent's environments, in this process."""
-    return Environments([Guarded(environment) for environment in environments], [agent.name] * len(environments))
+def environments_of(identity: Identity, environments: Sequence[Environment]) -> LocalEnvironments:
+    """Wraps one agent's environments, in this process."""
+    return LocalEnvironments(
+        [CheckedEnvironment(environment) for environment in environments], [identity.name] * len(environments)
+    )
 
 
 def evaluation_environments(
-    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings
-) -> AnyEnvironments | None:
-    """None where nothing is to be evaluated."""
+    identities: Sequence[Identity], probes: dict[str, Probe], settings: Settings
+) -> Environments | None:
+    """Makes the environments of evaluations, or none where nothing is to be evaluated."""
     if not settings.evaluation_period:
         return None
-    return make_environments(agents, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
+    return make_environments(identities, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))

@@ -2,40 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 
-from mrq.algorithm.noise import Noise, gumbel
+from mrq.algorithms.algorithm import Carried, Learner
+from mrq.environments.environments import Environments
+from mrq.environments.history import empty_history
 from mrq.environments.tasks import protocol_of
-from mrq.environments.workers import AnyEnvironments
-from mrq.interface import Agent, Array, Spec
+from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
 
 LONGEST_EPISODE = 30_000  # steps, for environments that never end one; the longest of the paper's take 27,000
 
 
-class Player(Protocol):
-    """Who is evaluated: a learner, or what acts in its place."""
-
-    @property
-    def spec(self) -> Spec:
-        """That holds all agents'."""
-
-    @property
-    def specs(self) -> Sequence[Spec]:
-        """One an agent."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def exploit(self, states: torch.Tensor, noise: Noise) -> torch.Tensor:
-        """Actions (agents, count, action_size) for states (agents, count, *state_shape)."""
-
-
 @dataclass(frozen=True)
 class Evaluation:
+    """The episodes that one agent played."""
+
     returns: list[float]
     lengths: list[int]
 
@@ -56,95 +40,98 @@ class Evaluation:
 
 
 def evaluate(
-    player: Player,
-    environments: AnyEnvironments,  # the same number for each agent, an agent's side by side
-    agents: Sequence[Agent],
+    learner: Learner,
+    environments: Environments,  # the same number for each agent, an agent's side by side
+    identities: Sequence[Identity],
     step: int,
     episodes: int,
     deterministic: bool = False,
     active: Array | None = None,  # (agents,), those to evaluate; all of them by default
-    watch: Callable[[], None] | None = None,  # called before every step
+    before_step: Callable[[], None] = lambda: None,
     interrupted: Callable[[], bool] = lambda: False,
-) -> list[Evaluation] | None:
-    """Every agent plays `episodes` episodes, all environments side by side; None if it was interrupted.
+) -> tuple[list[Evaluation], dict[int, str]] | None:
+    """Lets every agent play `episodes` episodes, all environments side by side; returns None if it was interrupted.
 
-    `step` chooses the episodes: the same step plays the same ones again. Discrete actions keep their Gumbel noise and,
-    in Atari, one in a thousand is random, as in the published evaluations, unless `deterministic`. An agent whose
-    environment fails has no episodes.
+    `step` chooses the episodes: the same step plays the same ones again. What is random in the algorithm's evaluation
+    stays random, and in Atari one action in a thousand is, as in the published evaluations, unless `deterministic`.
+    An agent whose environment fails has no episodes; the sentences of those are returned too, by agent.
     """
     count = len(environments.names)
-    copies = count // len(agents)
+    copies = count // len(identities)
     plans = [list(range(place % copies, episodes, copies)) for place in range(count)]  # the episodes each one plays
-    results: list[dict[int, tuple[float, int]]] = [{} for _ in agents]  # return and length of each episode
-    generators = [np.random.default_rng(0)] * count  # of the episode under way
-    spec = environments.spec
-    history = np.zeros((count, spec.history, *spec.frame_shape), spec.frame_dtype)
-    returns, lengths = np.zeros(count), np.zeros(count, int)
-    chances = np.repeat([0.0 if deterministic else protocol_of(agent.task).random_action for agent in agents], copies)
+    results: list[dict[int, tuple[float, int]]] = [{} for _ in identities]  # return and length of each episode
+    generators = [np.random.default_rng(0)] * count  # of the current episode
+    history = empty_history(count, environments.spec)
+    carried = learner.carries(copies)
+    returns, lengths, failed = np.zeros(count), np.zeros(count, int), dict[int, str]()
+    chances = np.repeat([0.0 if deterministic else protocol_of(each.task).random_action for each in identities], copies)
     playing = np.array([bool(plan) for plan in plans])
     if active is not None:
         playing &= np.repeat(active, copies)
-    over = playing.copy()
+    beginning = playing.copy()
     while playing.any():
         if interrupted():
             return None
-        if over.any():
+        if beginning.any():
             episode_seeds = [0] * count
-            for place in np.flatnonzero(over).tolist():
-                generators[place] = generator(agents[place // copies].seed, Stream.EVALUATION, step, plans[place][0])
+            for place in np.flatnonzero(beginning).tolist():
+                seed = identities[place // copies].seed
+                generators[place] = generator(seed, Stream.EVALUATION, step, plans[place][0])
                 episode_seeds[place] = int(generators[place].integers(2**31))
-            history[over] = environments.reset(over, episode_seeds, step)[over][:, None]
-            returns[over], lengths[over] = 0, 0
-            over = _to_begin_again(environments, playing)
-            if over.any():
+            frames, faults = environments.reset(beginning, episode_seeds, step)
+            history.begin(beginning, frames)
+            _begin(carried, beginning, len(identities))
+            returns[beginning], lengths[beginning] = 0, 0
+            playing[list(faults.failed)] = False
+            failed |= faults.failed
+            beginning = _lost(faults.restarted, playing)
+            if beginning.any() or not playing.any():
                 continue
-        if watch is not None:
-            watch()
-        grouped = history.reshape(len(agents), copies, *history.shape[1:])
-        actions = choose_actions(player, grouped, generators, deterministic).reshape(count, -1)
+        before_step()
+        grouped = history.frames.reshape(len(identities), copies, *history.frames.shape[1:])
+        chosen = None if deterministic else generators
+        actions = choose_actions(learner, grouped, chosen, carried).reshape(count, -1)
         for place in np.flatnonzero(playing & (chances > 0)).tolist():
             if generators[place].random() < chances[place]:
                 choice = generators[place].integers(environments.specs[place].action_size)
                 actions[place] = np.arange(actions.shape[1]) == choice
-        played = environments.step(playing, actions, step)
-        history = np.concatenate([history[:, 1:], played.next_frames[:, None]], 1)
+        played, faults = environments.step(playing, actions, step)
+        history.append(played.next_frames)
         returns += played.rewards
         lengths += playing
-        over = _to_begin_again(environments, playing)
-        ended = playing & ~over & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
+        playing[list(faults.failed)] = False
+        failed |= faults.failed
+        beginning = _lost(faults.restarted, playing)
+        ended = playing & ~beginning & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
         for place in np.flatnonzero(ended).tolist():
             results[place // copies][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
-            playing[place] = over[place] = bool(plans[place])
-        playing[list(environments.failed)] = over[list(environments.failed)] = False
+            playing[place] = beginning[place] = bool(plans[place])
     evaluations = []
     for result in results:
         played_episodes = [result[episode] for episode in range(episodes)] if len(result) == episodes else []
         evaluations.append(Evaluation([r for r, _ in played_episodes], [length for _, length in played_episodes]))
-    return evaluations
-
-
-def _to_begin_again(environments: AnyEnvironments, playing: Array) -> Array:
-    """The places whose environment lost its process by another's fault, and with it the episode under way."""
-    over = np.zeros(len(playing), bool)
-    over[list(environments.restarted)] = True
-    environments.restarted.clear()
-    return over & playing
+    return evaluations, {place // copies: sentence for place, sentence in failed.items()}
 
 
 def choose_actions(
-    player: Player, histories: Array, generators: Sequence[np.random.Generator], deterministic: bool
+    learner: Learner, histories: Array, generators: Sequence[np.random.Generator] | None, carried: Carried
 ) -> Array:
-    """Evaluation actions (agents, count, action_size) for histories (agents, count, history, *frame_shape).
+    """Returns actions (agents, count, action_size) for histories (agents, count, history, *frame_shape).
 
-    A generator for each, agent after agent.
+    There is a generator for each history, agent after agent, or none: then actions are deterministic.
     """
-    spec, (agents, count) = player.spec, histories.shape[:2]
-    states = torch.from_numpy(histories.reshape(agents, count, *spec.state_shape)).to(player.device)
-    noise = {}
-    if spec.discrete and not deterministic:
-        drawn = np.zeros((agents * count, spec.action_size), np.float32)
-        for place, own in enumerate(generators):
-            size = player.specs[place // count].action_size
-            drawn[place, :size] = gumbel(own, (size,))
-        noise["evaluation_gumbel"] = torch.from_numpy(drawn.reshape(agents, count, -1)).to(player.device)
-    return player.exploit(states, noise).cpu().numpy()
+    agents, count, history, channels, *rest = histories.shape
+    states = torch.from_numpy(histories.reshape(agents, count, history * channels, *rest)).to(learner.device)
+    return learner.act(states, generators, carried).cpu().numpy()
+
+
+def _begin(carried: Carried, beginning: Array, agents: int) -> None:
+    for tensor in carried.values():
+        tensor[torch.from_numpy(beginning.reshape(agents, -1)).to(tensor.device)] = 0
+
+
+def _lost(restarted: frozenset[int], playing: Array) -> Array:
+    """Returns the places whose environment was made again, so that its episode must begin again."""
+    lost = np.zeros(len(playing), bool)
+    lost[list(restarted)] = True
+    return lost & playing

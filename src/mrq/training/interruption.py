@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a question the loop can ask, so that it stops where everything can be saved."""
+"""Ctrl-C and SIGTERM as a question that the loop can ask, so that it stops where everything can be saved."""
 
 import signal
 import sys
@@ -6,7 +6,7 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
-from mrq.environments.children import SIGNALS
+from mrq.processes import SIGNALS
 
 
 class Interruption:
@@ -34,4 +34,4 @@ class Interruption:
             raise KeyboardInterrupt
         self.number = number
         if sys.stderr.isatty():
-            sys.stderr.write("\nstopping as soon as everything can be saved; once more to stop at once\n")
+            sys.stderr.write("\nstopping as soon as everything can be saved; a second signal stops at once\n")

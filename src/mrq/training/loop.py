@@ -1,98 +1,160 @@
-"""The training loop: environments -> replay -> learner -> run folders, for P agents at once."""
+"""The training loop: environments -> replay -> learner; evaluations, checkpoints and listeners beside it."""
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
+import torch
 
-from mrq.environments.stepping import EnvironmentFault
-from mrq.environments.workers import AnyEnvironments
+from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.errors import MRQError
 from mrq.training.checkpoint import CheckpointFault, write_checkpoint
+from mrq.training.episodes import Episode
 from mrq.training.evaluation import evaluate
-from mrq.training.interruption import Interruption
-from mrq.training.learning_curve import draw_learning_curve
+from mrq.training.listeners.listener import Listener, Training
+from mrq.training.pace import Pace
 from mrq.training.population import LossFault, Population
-from mrq.training.progress import ProgressBar
 from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
 
 
 def train(
     population: Population,
-    evaluation_environments: AnyEnvironments | None,  # None: no evaluations
-    runs: Sequence[RunFolder],  # one an agent, or none at all
+    evaluation_environments: Environments | None,  # None: no evaluations
+    runs: Sequence[RunFolder],  # one per agent, or none at all
     settings: Settings,
-    progress: ProgressBar,
-    interrupted: Interruption,
-    on_step: Callable[[], bool | None] | None = None,  # returns False to stop
+    listener: Listener,
+    interrupted: Callable[[], bool],
 ) -> None:
     """Trains until `settings.total_steps`, or until stopped; either way the runs end with a checkpoint.
 
-    An agent that cannot go on is left behind, with a checkpoint if what it learned is sound; if it is the only one, its
+    An agent that cannot continue is dropped, with a checkpoint if what it learned is sound; if it is the only one, its
     fault is raised.
     """
-    random_steps, period = settings.hyperparameters.random_steps, settings.hyperparameters.target_period
+    random_steps = population.hyperparameters.random_steps
+    pace = Pace(population.steps, population.learner.period)
     last_checkpoint = time.monotonic()
     began = last_checkpoint - population.seconds
-
-    def leave_behind(agent: int, fault: MRQError) -> None:
-        if not isinstance(fault, LossFault):
-            try:
-                save(population, runs, [agent])
-            except CheckpointFault as unsaved:
-                fault = EnvironmentFault(f"{fault} Besides, {unsaved}")
-        if len(population.active) == 1:
-            raise fault
-        progress.say(f"{fault} {'The others go on.' if population.active.any() else 'It was the last.'}")
-
-    population.on_fault = leave_behind
-    population.active[:] = True  # whoever was left behind may try again,
-    population.check_losses()  # unless what it learned is lost
-    while population.active.any():
-        population.update(interrupted)  # first, since a resumed run may owe some
-        population.seconds = time.monotonic() - began
-        if evaluation_environments is not None and _evaluation_due(population, settings):
-            _evaluate(population, evaluation_environments, runs, settings, progress, interrupted)
+    population.on_fault = partial(_leave_behind, population, runs, listener)
+    population.active[:] = True  # agents that were dropped may try again,
+    population.drop_diverged()  # unless what they learned is lost
+    listener.training_begins(Training(population.identities, population.steps, settings.total_steps, random_steps))
+    try:
+        while population.active.any():
+            update(population, interrupted)  # first, since a resumed run may owe some
             population.seconds = time.monotonic() - began
-        if interrupted() or population.steps >= settings.total_steps:
-            break
-        if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
-            save(population, runs)
-            last_checkpoint = time.monotonic()
-        _record_returns(population.step(), population.steps, runs)
-        if population.updates > 0 and population.steps % period == 0:
-            _record_metrics(population, runs, progress)
-        if population.steps == random_steps:
-            compiling = "; compiling takes a minute or two" if population.learner.compiled else ""
-            progress.say(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
-            progress.restart_clock(random_steps)
-        progress.show(population.steps, learning=population.updates > 0)
-        if on_step is not None and on_step() is False:
-            break
-    save(population, runs)
+            if evaluation_environments is not None and _evaluation_due(population, settings):
+                before = time.monotonic()
+                _evaluate(population, evaluation_environments, settings, listener, interrupted)
+                pace.leave_out(time.monotonic() - before)
+                population.seconds = time.monotonic() - began
+            if interrupted() or population.steps >= settings.total_steps:
+                break
+            if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
+                save(population, runs, listener)
+                last_checkpoint = time.monotonic()
+            if ended := step(population):
+                listener.episodes_end(population.steps, ended)
+            if population.steps == random_steps:
+                compiling = "; compiling takes a minute or two" if population.compiled else ""
+                listener.message(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
+                pace.restart(random_steps)
+            pace.mark(population.steps)
+            if population.ends_period:
+                listener.metrics(population.steps, _metrics(population), pace.steps_per_second)
+            if listener.step(population.steps, pace.steps_per_second) is False:
+                break
+        save(population, runs, listener)
+    finally:
+        listener.training_ends(population.steps)
 
 
-def save(population: Population, runs: Sequence[RunFolder], agents: Sequence[int] | None = None) -> None:
-    """A checkpoint, and the curve so far, of the given agents or of all that are still in training.
+def step(population: Population) -> dict[int, Episode]:
+    """Takes one environment step with every agent; returns the episodes that it ended, by agent."""
+    _choose(population)
+    actions = population.acting.actions()
+    transitions, failed = population.episodes.step(population.active, actions, population.steps)
+    population.drop_failed(failed)
+    population.replay.append(transitions)
+    population.acting.see(transitions.next_frames)
+    population.learner.observe(transitions)
+    population.steps += 1
+    ended = population.episodes.count(transitions, population.active)
+    if population.overlap:
+        # Deviation: an action is chosen before the update that the step before it calls for, rather than after it, so
+        # that the environments step while the device updates.
+        _choose(population)
+    return ended
 
-    One that cannot be written keeps no other from being written.
+
+def _choose(population: Population) -> None:
+    """Begins the episodes that are due, and lets the next actions be chosen, unless they are already."""
+    if population.acting.has_chosen:
+        return
+    if population.episodes.over.any():
+        frames, failed = population.episodes.begin(population.steps)
+        population.drop_failed(failed)
+        starting = population.episodes.over.copy()
+        population.replay.begin(starting, frames)
+        population.acting.history.begin(starting, frames)
+        population.learner.begin(starting)
+        population.episodes.began(starting)
+    population.acting.choose(population.steps)
+
+
+def update(population: Population, interrupted: Callable[[], bool]) -> None:
+    """Does the updates that the steps so far call for, and drops agents that cannot learn."""
+    learner, steps = population.learner, population.steps
+    if not population.learns:
+        return
+    if population.begins_period:
+        population.drop_without_data()
+    learner.update(steps, interrupted)
+    # Looking at losses waits for a GPU. NaN stays NaN, so it need not be done at once.
+    if population.device.type == "cpu" or population.ends_period:
+        population.drop_diverged()
+
+
+def save(
+    population: Population, runs: Sequence[RunFolder], listener: Listener, agents: Sequence[int] | None = None
+) -> None:
+    """Writes a checkpoint of the given agents, or of all that are still in training.
+
+    One that cannot be written does not keep the others from being written.
     """
     if not runs:
         return
     if agents is None:
-        population.check_losses()  # one whose losses are no numbers must not keep the others from being saved
+        population.drop_diverged()  # an agent with NaN must not keep the others from being saved
         agents = np.flatnonzero(population.active).tolist()
     unwritten = []
     for agent in agents:
         tensors, arrays, counters = population.state_of(agent)
         try:
-            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters | {"run": runs[agent].identity})
+            counters = {**counters, "run": runs[agent].fingerprint}
+            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters)
         except CheckpointFault as fault:
             unwritten.append(fault)
-        draw_learning_curve(runs[agent])
+        else:
+            listener.checkpoint(population.steps, agent)
     if unwritten:
         raise unwritten[0]
+
+
+def _leave_behind(
+    population: Population, runs: Sequence[RunFolder], listener: Listener, agent: int, fault: MRQError
+) -> None:
+    """Saves an agent that cannot continue, if what it learned is sound."""
+    if not isinstance(fault, LossFault):
+        try:
+            save(population, runs, listener, [agent])
+        except CheckpointFault as unsaved:
+            fault = EnvironmentFault(f"{fault} Besides, {unsaved}")
+    if len(population.active) == 1:
+        raise fault
+    listener.agent_fails(agent, fault)
+    listener.message(f"{fault} {'The other agents continue.' if population.active.any() else 'It was the last one.'}")
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:
@@ -101,55 +163,35 @@ def _evaluation_due(population: Population, settings: Settings) -> bool:
 
 def _evaluate(
     population: Population,
-    environments: AnyEnvironments,
-    runs: Sequence[RunFolder],
+    environments: Environments,
     settings: Settings,
-    progress: ProgressBar,
-    interrupted: Interruption,
+    listener: Listener,
+    interrupted: Callable[[], bool],
 ) -> None:
-    """Evaluates and records, unless interrupted: then the resumed run will evaluate."""
-    began = time.monotonic()
-    evaluations = evaluate(
+    """Evaluates all agents, unless interrupted: then the resumed run will."""
+    evaluated = evaluate(
         population.learner,
         environments,
-        population.agents,
+        population.identities,
         population.steps,
         settings.evaluation_episodes,
         active=population.active,
         interrupted=interrupted,
     )
-    if evaluations is None:
+    if evaluated is None:
         return
-    copies = len(environments.names) // len(evaluations)
-    for place, sentence in environments.failed.items():
-        population.drop(place // copies, EnvironmentFault(sentence))
+    evaluations, failed = evaluated
+    population.drop_failed(failed)
     population.evaluated_at = population.steps
-    texts: dict[str, list[str]] = {}  # by task
+    active = {agent: evaluations[agent] for agent in np.flatnonzero(population.active).tolist()}
+    listener.evaluation(population.steps, active, population.seconds)
+
+
+def _metrics(population: Population) -> dict[int, dict[str, float]]:
+    """Returns the latest losses and values, by agent and name."""
+    metrics = population.learner.metrics
+    if not metrics:
+        return {}
+    values = torch.stack(list(metrics.values())).tolist()  # (metrics, agents)
     active = np.flatnonzero(population.active).tolist()
-    for agent in active:
-        evaluation, (task, seed) = evaluations[agent], population.agents[agent]
-        texts.setdefault(task, []).append(f"{evaluation} (seed {seed})")
-        if runs:
-            runs[agent].record_evaluation(population.steps, evaluation, population.seconds[agent])
-    known = population.updates > 0 and progress.steps_per_second > 0
-    speed = f", {progress.steps_per_second:,.1f} steps/s" if known else ""
-    for task, of_task in texts.items():
-        name = f"{task}: " if len(texts) > 1 else ""
-        progress.say(f"step {population.steps:,}: {name}return {', '.join(of_task)}{speed}")
-    progress.show_evaluation(population.steps, {population.agents[a]: evaluations[a].mean for a in active})
-    progress.leave_out(time.monotonic() - began)
-
-
-def _record_returns(returns: dict[int, float], step: int, runs: Sequence[RunFolder]) -> None:
-    if runs:
-        for agent, value in returns.items():
-            runs[agent].record_metrics(step, {"training/episode_return": value})
-
-
-def _record_metrics(population: Population, runs: Sequence[RunFolder], progress: ProgressBar) -> None:
-    if runs:
-        for agent in np.flatnonzero(population.active).tolist():
-            metrics = {f"learning/{name}": value for name, value in population.metrics(agent).items()}
-            runs[agent].record_metrics(
-                population.steps, metrics | {"speed/steps_per_second": progress.steps_per_second}
-            )
+    return {agent: {name: row[agent] for name, row in zip(metrics, values, strict=True)} for agent in active}

@@ -1,22 +1,22 @@
 """Playing episodes with a trained agent, and filming them."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import imageio
 import numpy as np
 
-from mrq.algorithm.learner import Learner
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array
-from mrq.randomness import Stream, generator
+from mrq.training.building import build_population
 from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
-from mrq.training.environments import EVALUATED_AT_ONCE, guarded
+from mrq.training.environments import EVALUATED_AT_ONCE, environments_of
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
 
@@ -31,57 +31,53 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
-    run.refuse_baseline()
+    run.refuse_unknown_algorithm()
     checkpoint = run.checkpoint
-    run.counters_of(checkpoint)  # refuses a checkpoint that is not this run's
-    tensors = read_tensors(checkpoint)  # now, since a training that goes on will replace it
+    counters = run.counters_of(checkpoint)
+    tensors = read_tensors(checkpoint)  # now, since a training that continues will replace it
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     made = [make_environment(run.task, **options) for _ in range(at_once)]
-    agent = run.agent
-    environments = guarded(made, agent)
-    run.check_spaces(describe_spaces(made[0]))
-    chosen = chosen_device(device)
-    learner = Learner(
-        environments.specs[:1],
-        run.settings.hyperparameters,
-        [generator(run.seed, Stream.PARAMETERS)],
-        chosen,
-        set_precision(run.settings, chosen),
-    )
-    learner.load_state_of(0, tensors)
-    film = None if video is None else Film(video)
-    try:
-        evaluations = evaluate(
-            learner,
-            environments,
-            [agent],
-            step_of(checkpoint),
-            episodes,
-            deterministic,
-            watch=None if film is None else lambda: film.take(made[0]),
-        )
-    finally:
-        environments.close()
-        if film is not None:
-            film.close()
-    assert evaluations is not None
-    if environments.failed:
-        raise MRQError(next(iter(environments.failed.values())))
-    return evaluations[0]
+    with closing(environments_of(run.identity, made)) as environments:
+        run.check_spaces(describe_spaces(made[0]))
+        chosen = chosen_device(device)
+        dtype = set_precision(run.settings, chosen)
+        one = environments_of(run.identity, made[:1])
+        learner = build_population([run.identity], one, run.settings.hyperparameters, chosen, dtype).learner
+        learner.load_state_of(0, tensors, counters.get("learner", counters))
+        film = None if video is None else Film(video)
+        try:
+            evaluated = evaluate(
+                learner,
+                environments,
+                [run.identity],
+                step_of(checkpoint),
+                episodes,
+                deterministic,
+                before_step=(lambda: None) if film is None else lambda: film.take(made[0]),
+            )
+        finally:
+            if film is not None:
+                film.close()
+    assert evaluated is not None, "nothing interrupts it"
+    (evaluation,), failed = evaluated
+    if failed:
+        raise MRQError(next(iter(failed.values())))
+    return evaluation
 
 
 class Film:
-    """A video file that pictures of an environment are added to."""
+    """A video file to which pictures of an environment are added."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.frames = path, 0
         self._writer: Any = None
 
     def take(self, environment: Environment) -> None:
+        """Adds a picture."""
         if self.frames == LONGEST_FILM:
             return
         picture = _picture(environment)
@@ -96,6 +92,7 @@ class Film:
         self.frames += 1
 
     def close(self) -> None:
+        """Finishes the file."""
         if self._writer is not None:
             self._writer.close()
 
@@ -115,4 +112,4 @@ def _picture(environment: Environment) -> Array:
         raise MRQError(f"the environment cannot be filmed: {what}") from error
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")
-    return picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]  # the MP4 codec wants even sides
+    return picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]  # the MP4 codec needs even sides

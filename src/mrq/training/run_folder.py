@@ -1,63 +1,61 @@
-"""The folder of one run: one task, one seed, all that came of it.
+"""The folder of one run: one algorithm, one task, one seed, and all that they produced.
 
-run.json             what was asked for, and the versions of everything
-evaluations.csv      one row an evaluation
+run.json             the settings, and the versions of everything
+evaluations.csv      one row per evaluation
 learning_curve.png   the same, as a picture
-tensorboard/         losses, values, reward scale, speed, training returns
+tensorboard/         losses, values, speed, training returns
 checkpoints/         the latest complete state
 lock                 empty; held by the process that trains the run
 """
 
 import csv
 import fcntl
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import Any
 
 from mrq import version
+from mrq.algorithms.algorithm import Algorithm
+from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.hyperparameters import Hyperparameters
-from mrq.interface import Agent, Array
-from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, step_of
-from mrq.training.evaluation import Evaluation
+from mrq.interface import Array, Identity
+from mrq.training import checkpoint as checkpoints
 from mrq.training.settings import Settings
 
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
-MRQ = "MR.Q"  # the algorithm of every run but a baseline's
-DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # what was asked for, and what came of it
-CHECKPOINTS, TENSORBOARD = "checkpoints", "tensorboard"
-ASIDE = ".unfinished"  # how files end that are being written
-State = tuple[dict[str, torch.Tensor], dict[str, Array], dict[str, Any]]  # as Population.state_of gives it
+DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
+CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
+ASIDE = ".unfinished"  # how the names of files end that are being written
 COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
 
 
 class RunFolder:
-    """An existing run folder."""
+    """An existing run folder: its files, and its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             document = json.loads((path / DOCUMENT).read_text())
+            self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
+            known = self._algorithm()
+            algorithm = known or default_algorithm()
             settings = dict(document["settings"])
-            hyperparameters = Hyperparameters(**settings.pop("hyperparameters", {}))
+            written = settings.pop("hyperparameters", {})
+            # This version may not have the algorithm. Until version 0.2, baselines recorded MR.Q's hyperparameters,
+            # which they do not have.
+            own = written if known and fields(known.hyperparameters) else {}
+            hyperparameters = algorithm.hyperparameters(**own)
             self.task, self.seed = str(document["task"]), int(document["seed"])
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
-            self.algorithm, self.parameters = str(document.get("algorithm", MRQ)), int(document.get("parameters", 0))
+            self.parameters = int(document.get("parameters", 0))
             self.made_by = str(document.get("mrq", ""))  # the version of mrq
             self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
         except FileNotFoundError:
@@ -66,17 +64,34 @@ class RunFolder:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
         except DAMAGE as error:
             raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
-        self._writer: SummaryWriter | None = None
         self._lock: int | None = None
 
-    @property
-    def agent(self) -> Agent:
-        return Agent(self.task, self.seed)
+    def _algorithm(self) -> Algorithm | None:
+        """Returns the run's algorithm, or None if this version of mrq does not have it."""
+        try:
+            return algorithm_titled(self.title)
+        except MRQError:
+            return None
+
+    def refuse_unknown_algorithm(self) -> None:
+        """Refuses to train or play a run of an algorithm that this version of mrq does not have."""
+        if self._algorithm() is None:
+            raise MRQError(f"the run in {self.path} is one of {self.title}, which this version of mrq does not have.")
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint must have been written by to belong to this run."""
-        return identity(self.task, self.seed, self.settings.hyperparameters)
+    def label(self) -> str:
+        """What reports call it: the algorithm's title, a variant, or the title with what was changed."""
+        algorithm = self._algorithm()
+        return self.title if algorithm is None else algorithm.label(self.settings.hyperparameters)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.task, self.seed)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What a checkpoint must have been written with to belong to this run."""
+        return fingerprint(self.identity, self.settings)
 
     @property
     def checkpoints(self) -> Path:
@@ -85,39 +100,48 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         """The latest checkpoint."""
-        latest = latest_checkpoint(self.checkpoints)
+        latest = checkpoints.latest_checkpoint(self.checkpoints)
         if latest is None:
             raise MRQError(f"the run in {self.path} has no checkpoint yet.")
         return latest
 
     @property
     def step(self) -> int:
-        """That it has come to, by its latest checkpoint."""
-        latest = latest_checkpoint(self.checkpoints)
-        return 0 if latest is None else step_of(latest)
+        """The step of its latest checkpoint."""
+        latest = checkpoints.latest_checkpoint(self.checkpoints)
+        return 0 if latest is None else checkpoints.step_of(latest)
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are steps left of those asked for, or the evaluation after them."""
+        """Whether some of its steps are left, or the evaluation after them."""
         rows = self.evaluations()
         owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
         return self.step < self.settings.total_steps or owes
 
-    def saved_state(self) -> State | None:
-        """What its last checkpoint holds; None where it has none."""
-        checkpoint = latest_checkpoint(self.checkpoints)
-        if checkpoint is None:
+    def saved_state(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Any]] | None:
+        """Reads its latest checkpoint: tensors, arrays and counters; returns None where it has none."""
+        latest = checkpoints.latest_checkpoint(self.checkpoints)
+        if latest is None:
             return None
-        return read_tensors(checkpoint), read_arrays(checkpoint), self.counters_of(checkpoint)
+        counters = self.counters_of(latest)
+        return checkpoints.read_tensors(latest), checkpoints.read_arrays(latest), counters
 
     def counters_of(self, checkpoint: Path) -> dict[str, Any]:
-        """Refuses a checkpoint that another run.json belongs to."""
-        counters = read_counters(checkpoint)
-        written = counters["run"] | {"hyperparameters": asdict(Hyperparameters()) | counters["run"]["hyperparameters"]}
-        if written != self.identity:  # what an older version did not have yet is as it was then
+        """Reads a checkpoint's counters; refuses a checkpoint that belongs to another run.json."""
+        if (checkpoint / "seconds.json").exists():
             raise MRQError(
-                f"the task, seed or hyperparameters in {self.path / DOCUMENT} are not those of its checkpoint; "
-                "restore the file from a copy."
+                f"the run in {self.path} was trained by a version of mrq before 0.2, which saved {self.title} in "
+                "another way; reports still read it, but it cannot be resumed or evaluated."
+            )
+        counters = checkpoints.read_counters(checkpoint)
+        written = counters["run"]
+        # Earlier versions had neither other algorithms nor every hyperparameter.
+        defaults = asdict(self.settings.algorithm.hyperparameters())
+        written = {"algorithm": default_algorithm().title} | written
+        if written | {"hyperparameters": defaults | written["hyperparameters"]} != self.fingerprint:
+            raise MRQError(
+                f"the algorithm, task, seed or hyperparameters in {self.path / DOCUMENT} are not those of its "
+                "checkpoint; restore the file from a copy."
             )
         return counters
 
@@ -130,14 +154,8 @@ class RunFolder:
                     f"now has {space}; use the environment it was trained with."
                 )
 
-    def refuse_baseline(self) -> None:
-        if self.algorithm != MRQ:
-            raise MRQError(
-                f"the run in {self.path} is one of {self.algorithm}, which `mrq bench --algorithm` goes on with."
-            )
-
     def extend(self, steps: int) -> None:
-        """Asks for another number of steps from now on."""
+        """Sets another total number of steps."""
         self.settings = replace(self.settings, steps=steps)
         document = json.loads((self.path / DOCUMENT).read_text())
         document["settings"]["steps"] = steps
@@ -145,9 +163,9 @@ class RunFolder:
             aside.write_text(json.dumps(document, indent=1) + "\n")
 
     def lock(self) -> None:
-        """Keeps a second process from training the same run; released when this one ends.
+        """Keeps a second process from training the same run, until this one ends or closes the run.
 
-        Of a file rather than of the folder, so that other machines see it on a disk that they share by NFS.
+        It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
         try:
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
@@ -158,7 +176,7 @@ class RunFolder:
             raise MRQError(f"the run in {self.path} cannot be locked: {error.strerror}.") from None
 
     def rewind(self, step: int) -> None:
-        """Forgets the evaluations after `step`, which a resumed run will come to again."""
+        """Deletes the evaluations after `step`, which a resumed run will do again."""
         kept = [row for row in self.evaluations() if int(row["step"]) <= step]
         with written_aside(self.path / EVALUATIONS) as aside, aside.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -166,6 +184,7 @@ class RunFolder:
             writer.writerows(kept)
 
     def evaluations(self) -> list[dict[str, str]]:
+        """Reads the rows of evaluations.csv."""
         path = self.path / EVALUATIONS
         try:
             with path.open(newline="") as file:
@@ -179,37 +198,17 @@ class RunFolder:
             raise MRQError(f"{path} cannot be read ({one_line(error)}); restore it from a copy.") from None
         return rows
 
-    def record_evaluation(self, step: int, evaluation: Evaluation, seconds: float) -> None:
-        """`seconds` that training had taken before it."""
-        numbers = [f"{number:.8g}" for number in (evaluation.mean, evaluation.std, evaluation.mean_length)]
-        row = (self.task, self.seed, step, *numbers, len(evaluation.returns), f"{seconds:.1f}")
-        with (self.path / EVALUATIONS).open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(row)
-            file.flush()
-            os.fsync(file.fileno())
-        self.record_metrics(step, {"evaluation/return": evaluation.mean, "evaluation/length": evaluation.mean_length})
-
-    def record_metrics(self, step: int, metrics: dict[str, float]) -> None:
-        if self._writer is None:
-            # Importing TensorBoard takes seconds; what only reads a run need not wait for it.
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self.path / TENSORBOARD), purge_step=step)
-        for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
-
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        """Releases the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 def run_path(root: Path, task: str, seed: int) -> Path:
-    """root/task/seed-N, the task as it is but for what does not belong into a path.
+    """Returns root/task/seed-N, where characters of the task that do not belong in a path become dashes.
 
-    Absolute, since an environment may take this process to another folder.
+    The path is absolute because an environment may change this process's working directory.
     """
     parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
     return root.absolute().joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
@@ -217,33 +216,30 @@ def run_path(root: Path, task: str, seed: int) -> Path:
 
 def create_run_folder(
     path: Path,
-    task: str,
-    seed: int,
+    identity: Identity,
     settings: Settings,
     compiled: bool,
     spaces: dict[str, str],
     parameters: int,  # how many numbers the agent learns
-    algorithm: str = MRQ,
 ) -> RunFolder:
-    """Made aside and renamed, so that either the whole folder is there or none; comes locked.
+    """Creates a run folder and locks it. It is made aside and renamed, so that either the whole folder exists or none.
 
-    An empty folder that is there stays, since somebody may be in it, and run.json comes into it last.
+    An existing empty folder stays, since somebody may be in it; run.json is then written last.
     """
-    asked = asdict(settings)
-    if algorithm != MRQ:
-        del asked["hyperparameters"]  # they are MR.Q's
+    from mrq.training.provenance import machine, versions  # it brings PyTorch, which reading a run does not need
+
     document = {
         "mrq": version.__version__,
-        "algorithm": algorithm,
-        "task": task,
-        "seed": seed,
+        "algorithm": settings.algorithm.title,
+        "task": identity.task,
+        "seed": identity.seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asked,
+        "settings": asdict(settings),
         "compiled": compiled,
         "spaces": spaces,
         "parameters": parameters,
-        "machine": _machine(),
-        "versions": _versions(),
+        "machine": machine(),
+        "versions": versions(),
     }
     refuse_existing(path)
     text = json.dumps(document, indent=1) + "\n"
@@ -266,7 +262,7 @@ def create_run_folder(
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """Where to write a file that then takes the place of the one that was there; that one stays if it goes wrong."""
+    """Gives a path to write to, and then replaces the file with what was written; if writing fails, the file stays."""
     aside = path.with_name(path.name + ASIDE)
     try:
         yield aside
@@ -276,48 +272,27 @@ def written_aside(path: Path) -> Iterator[Path]:
         raise
 
 
-def identity(task: str, seed: int, hyperparameters: Hyperparameters) -> dict[str, Any]:
-    return {"task": task, "seed": seed, "hyperparameters": asdict(hyperparameters)}
-
-
-def occupied(path: Path) -> bool:
-    """Whether there is anything; an empty folder is as good as none."""
-    with suppress(OSError):
-        return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # False, where Path.exists raises, for a name too long to be a file's
-
-
-def refuse_existing(path: Path) -> None:
-    if occupied(path):
-        raise MRQError(
-            f"the run folder {path} already exists; go on with it by `mrq resume {shlex.quote(str(path))}`, "
-            "or choose another place with --runs."
-        )
-
-
-def _machine() -> dict[str, Any]:
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
+    """Returns what decides the numbers of a run."""
     return {
-        "platform": platform.platform(),
-        "cpu": _cpu(),
-        "cpus": len(os.sched_getaffinity(0)),
-        "torch_threads": torch.get_num_threads(),
-        "gpus": gpus,
+        "algorithm": settings.algorithm.title,
+        "task": identity.task,
+        "seed": identity.seed,
+        "hyperparameters": asdict(settings.hyperparameters),
     }
 
 
-def _cpu() -> str:
-    """Its name, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [
-        value.strip() for name, _, value in (line.partition(":") for line in lines) if name.strip() == "model name"
-    ]
-    return names[0] if names else platform.processor()
+def occupied(path: Path) -> bool:
+    """Says whether a path exists and is not an empty folder."""
+    with suppress(OSError):
+        return next(path.iterdir(), None) is not None
+    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
 
 
-def _versions() -> dict[str, str]:
-    packages = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
-    return {"python": platform.python_version(), **dict(sorted(packages.items(), key=lambda item: item[0].lower()))}
+def refuse_existing(path: Path) -> None:
+    """Refuses a path that is taken."""
+    if occupied(path):
+        raise MRQError(
+            f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
+            "or choose another place with --runs."
+        )

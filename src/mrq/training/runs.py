@@ -1,85 +1,87 @@
-"""Starting and resuming runs: from what was asked for to a population in its loop."""
+"""Starting and resuming runs: from settings and folders to populations in the training loop."""
 
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.environments.probing import Probe, probe
-from mrq.environments.stepping import EnvironmentFault
 from mrq.environments.tasks import full_name
-from mrq.environments.workers import AnyEnvironments
 from mrq.errors import MRQError
-from mrq.interface import Agent
-from mrq.replay.buffer import reserve, slots_needed
+from mrq.interface import Identity
+from mrq.replay.allocation import reserve, slots_needed
+from mrq.training.building import build_population
 from mrq.training.checkpoint import CheckpointFault
-from mrq.training.compiling import compile_if_possible, worth_compiling
+from mrq.training.compiling import Say, compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import evaluation_environments, make_environments
 from mrq.training.interruption import Interruption
+from mrq.training.listeners.evaluations_file import EvaluationsFile
+from mrq.training.listeners.learning_curve import LearningCurve
+from mrq.training.listeners.listener import Listener, Listeners
+from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
-from mrq.training.population import COUNTERS, Population
-from mrq.training.progress import ProgressBar, Watch
-from mrq.training.run_folder import RunFolder, State, create_run_folder, refuse_existing, run_path
+from mrq.training.population import AgentState, Population
+from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing, run_path
 from mrq.training.settings import Settings, checked_seeds
 
-Say = Callable[[str], None]
+# Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
+SHARED_COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at", "learner")
+States = dict[RunFolder, AgentState | None]  # None: a run without a checkpoint
 
 
 class Outcome(NamedTuple):
+    """What came of a training."""
+
     runs: list[RunFolder]
-    failed: list[RunFolder]  # those of them that broke off
+    failed: list[RunFolder]  # those of them that stopped early
     interrupted: bool
 
 
-def agents_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Agent]:
-    """One a task and seed."""
+def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity]:
+    """Returns an identity per task and seed."""
     if not tasks:
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
     if len({full_name(task) for task in tasks}) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
-    return [Agent(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+    return [Identity(task, seed) for task in tasks for seed in checked_seeds(seeds)]
 
 
-def start(agents: Sequence[Agent], settings: Settings, root: Path, say: Say, watch: Watch | None = None) -> Outcome:
-    """Trains the agents together, each in a folder of its own under `root`."""
-    tasks = list(dict.fromkeys(agent.task for agent in agents))
+def start(identities: Sequence[Identity], settings: Settings, root: Path, listener: Listener) -> Outcome:
+    """Trains new agents, each with a folder of its own under `root`; together, if their algorithm can."""
+    tasks = list(dict.fromkeys(identity.task for identity in identities))
     settings = settings.completed(tasks)
-    paths = [run_path(root, *agent) for agent in agents]
-    for path in paths:
-        refuse_existing(path)
+    for identity in identities:
+        refuse_existing(run_path(root, *identity))
     device = chosen_device(settings.device)
     probes = probe(tasks, settings.environment_timeout)
-    population = make_population(agents, probes, settings, worth_compiling(settings, device), say)
-    with closing(population.environments):
-        evaluated = evaluation_environments(agents, probes, settings)
-        compiled = population.learner.compiled
-        runs: list[RunFolder] = []
-        try:
-            for path, agent in zip(paths, agents, strict=True):
-                spaces, parameters = probes[agent.task].spaces, population.learner.parameters_of(len(runs))
-                runs.append(create_run_folder(path, *agent, settings, compiled, spaces, parameters))
-        except MRQError:
-            for run in runs:
-                run.close()
-                shutil.rmtree(run.path, ignore_errors=True)
-            raise
-        return _train(population, evaluated, runs, settings, say, watch)
+    settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
+    compiled = worth_compiling(settings, device)
+    outcome = Outcome([], [], False)
+    for together in _groups(identities, settings):
+        population = make_population(together, probes, settings, compiled, listener.message)
+        with closing(population.environments):
+            runs = _create_folders(population, probes, settings, root)
+            evaluated = evaluation_environments(together, probes, settings)
+            outcome = _joined(outcome, _train(population, evaluated, runs, settings, listener))
+        if outcome.interrupted:
+            break
+    return outcome
 
 
 def resume(
     folders: Sequence[Path],
     steps: int | None,
-    say: Say,
-    watch: Watch | None = None,
-    machine: Settings | None = None,  # whose device, processes and times are taken rather than the runs'
+    listener: Listener,
+    machine: Settings | None = None,  # whose device, processes and times replace the runs'
 ) -> Outcome:
-    """Goes on with runs where they stopped; those that stand at the same place train together."""
+    """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
     if len({folder.resolve() for folder in folders}) < len(folders):
@@ -88,189 +90,209 @@ def resume(
     with ExitStack() as stack:
         for run in runs:
             stack.callback(run.close)
-        return _resume(runs, steps, say, watch, machine)
+        return _resume(runs, steps, listener, machine)
 
 
-def _resume(
-    runs: list[RunFolder], steps: int | None, say: Say, watch: Watch | None, machine: Settings | None
-) -> Outcome:
+def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None) -> Outcome:
     for run in runs:
-        run.refuse_baseline()
+        run.refuse_unknown_algorithm()
         if steps is not None and steps < run.step:
-            raise MRQError(f"the run in {run.path} has come to step {run.step:,} already; --steps must be more.")
+            raise MRQError(f"the run in {run.path} is at step {run.step:,} already; --steps must be more.")
     finished = [run for run in runs if steps in (None, run.step) and not run.unfinished]
     for run in finished:
         sentence = f"the run in {run.path} has finished its {run.step:,} steps"
         if len(finished) == len(runs):
-            raise MRQError(f"{sentence}; go on with more, such as --steps {2 * run.step}.")
-        say(f"{sentence}; the others go on.")
+            raise MRQError(f"{sentence}; to train longer, add for example --steps {2 * run.step}.")
+        listener.message(f"{sentence}; the others continue.")
     runs = [run for run in runs if run not in finished]
     for run in runs:
         if steps is not None:
             run.settings = replace(run.settings, steps=steps)
         if machine is not None:
             run.settings = run.settings.on_machine_of(machine)
-    states: dict[RunFolder, State | None] = {}
+    states: States = {}
     for run in runs:
         try:
             run.lock()
-            states[run] = run.saved_state()
+            state = run.saved_state()
+            states[run] = None if state is None else AgentState(*state)
         except MRQError as error:
             if len(runs) == 1:
                 raise
-            say(f"{run.agent.name}: {error}")
+            listener.message(f"{run.identity.name}: {error}")
     timeout = max((run.settings.environment_timeout for run in states), default=0.0)
     probes = probe(list(dict.fromkeys(run.task for run in states)), timeout)
     for run in states:
         run.check_spaces(probes[run.task].spaces)
     for run in states:
-        run.extend(run.settings.total_steps)  # also those whose turn an interruption does not let come
+        run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
+    outcome = Outcome(runs, [run for run in runs if run not in states], False)
+    for together in _at_the_same_place(states, probes):
+        try:
+            resumed = _resume_together(together, states, probes, listener)
+        except MRQError as error:
+            if len(runs) == len(together):
+                raise
+            for run in together:
+                listener.message(f"{run.identity.name}: {error}")
+            resumed = Outcome([], together, False)
+        outcome = outcome._replace(failed=outcome.failed + resumed.failed, interrupted=resumed.interrupted)
+        if outcome.interrupted:
+            break
+    return outcome
+
+
+def _at_the_same_place(states: States, probes: dict[str, Probe]) -> Iterator[list[RunFolder]]:
+    """Groups the runs that can train together: equal settings, kinds of spaces, and counters."""
 
     def place(run: RunFolder) -> str:
         spec = probes[run.task].spec
         kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
         state = states[run]
-        counters = None if state is None else [state[-1].get(name) for name in COUNTERS]
-        return repr((run.settings, run.compiled, counters, kind))
+        counters = state and [state.counters.get(name) for name in SHARED_COUNTERS]
+        alone = None if run.settings.algorithm.in_populations else run.path
+        return repr((run.title, run.settings, run.compiled, counters, kind, alone))
 
-    groups = [list(group) for _, group in groupby(sorted(states, key=place), key=place)]
-    failed, interrupted = [run for run in runs if run not in states], False
-    for group in groups:
-        try:
-            _, broken_off, interrupted = _resume_together(group, states, probes, say, watch)
-        except MRQError as error:
-            if len(runs) == len(group):
-                raise
-            for run in group:
-                say(f"{run.agent.name}: {error}")
-            broken_off = group
-        failed += broken_off
-        if interrupted:
-            break
-    return Outcome(runs, failed, interrupted)
+    for _, group in groupby(sorted(states, key=place), key=place):
+        yield list(group)
 
 
-def _resume_together(
-    runs: list[RunFolder],
-    states: dict[RunFolder, State | None],
-    probes: dict[str, Probe],
-    say: Say,
-    watch: Watch | None,
-) -> Outcome:
-    settings, agents = runs[0].settings, [run.agent for run in runs]
-    population = make_population(agents, probes, settings, runs[0].compiled, say)
+def _resume_together(runs: list[RunFolder], states: States, probes: dict[str, Probe], listener: Listener) -> Outcome:
+    settings, identities = runs[0].settings, [run.identity for run in runs]
+    population = make_population(identities, probes, settings, runs[0].compiled, listener.message)
     with closing(population.environments):
         for agent, run in enumerate(runs):
-            load(population, agent, run, states.pop(run), say)  # not kept: its files, which are mapped, will go
+            state = states.pop(run)  # not kept, because the files that it maps will be removed
+            load(population, agent, run, state, listener.message)
         for run in runs:
             run.rewind(population.evaluated_at)
-        say(f"going on at step {population.steps:,} of {settings.total_steps:,}")
-        return _train(population, evaluation_environments(agents, probes, settings), runs, settings, say, watch)
+        listener.message(f"resuming at step {population.steps:,} of {settings.total_steps:,}")
+        return _train(population, evaluation_environments(identities, probes, settings), runs, settings, listener)
 
 
 def make_population(
-    agents: Sequence[Agent], probes: dict[str, Probe], settings: Settings, compiled: bool, say: Say
+    identities: Sequence[Identity], probes: dict[str, Probe], settings: Settings, compiled: bool, say: Say
 ) -> Population:
-    """The agents as they are at the very start, with room for what will come."""
-    device, h = chosen_device(settings.device), settings.hyperparameters
+    """Makes the agents as they are at the very start, their environments, and room for their training."""
+    device = chosen_device(settings.device)
     dtype = set_precision(settings, device)
-    environments = make_environments(agents, probes, settings)
+    environments = make_environments(identities, probes, settings)
     try:
-        population = Population(agents, environments, h, device, dtype, overlaps(settings, device))
+        h, overlap = settings.hyperparameters, overlaps(settings, device)
+        population = build_population(identities, environments, h, device, dtype, overlap)
         make_room(population, settings, say)
         if compiled:
-            compile_if_possible(population, say, required=settings.compile == "on")
+            compile_if_possible(population.works, device, say, required=settings.compile == "on")
     except BaseException:
         environments.close()
         raise
     return population
 
 
-def load(population: Population, agent: int, run: RunFolder, state: State | None, say: Say) -> None:
-    """Brings one agent to where its run's last checkpoint was; one that has none starts from the beginning."""
+def load(population: Population, agent: int, run: RunFolder, state: AgentState | None, say: Say) -> None:
+    """Restores one agent from its run's last checkpoint; one that has none starts from the beginning."""
     if state is None:
         return
     try:
-        sentence = population.load_state_of(agent, *state)
+        sentence = population.load_state_of(agent, state)
     except KeyError as error:
-        raise MRQError(f"the checkpoint in {run.path} is another version's: it has no {error}.") from None
+        raise MRQError(f"the checkpoint in {run.path} is from another version of mrq: it has no {error}.") from None
     if sentence is not None:
         say(sentence)
 
 
 def make_room(population: Population, settings: Settings, say: Say) -> None:
-    """Says what the replay will take, or refuses, and then takes it."""
+    """Says how much memory the replay will take, or refuses, and then takes it."""
     h = settings.hyperparameters
-    slots = slots_needed(settings.total_steps, h)
-    say(reserve(len(population.agents), population.environments.spec, slots, population.device))
-    population.make_room(settings.total_steps)
+    slots = slots_needed(settings.total_steps, h.replay)
+    where = reserve(len(population.identities), population.environments.spec, slots, population.device)
+    if population.learner.works:  # a library's algorithm has a replay of its own
+        say(where)
+    population.expect(settings.total_steps)
     if settings.total_steps <= h.random_steps:
         say(f"note: the first {h.random_steps:,} steps are random, so nothing will be learned")
 
 
 def train_runs(
     population: Population,
-    evaluation_environments: AnyEnvironments | None,
+    evaluated: Environments | None,
     runs: Sequence[RunFolder],
     settings: Settings,
-    shown: bool = True,
-    on_step: Callable[[], bool | None] | None = None,
-    watch: Watch | None = None,
+    listener: Listener,
 ) -> Interruption:
-    """The loop with its bar and its signals, and what must be put away afterwards."""
-    period = settings.hyperparameters.target_period
-    with (
-        ProgressBar(_label(population), population.steps, settings.total_steps, period, shown, watch) as progress,
-        Interruption() as interrupted,
-    ):
+    """Trains with the run folders' listeners and with signals, and closes everything afterwards."""
+    listeners = Listeners(
+        [EvaluationsFile(runs), TensorBoard(runs), LearningCurve(runs), listener] if runs else [listener]
+    )
+    with Interruption() as interrupted:
         try:
-            train(population, evaluation_environments, runs, settings, progress, interrupted, on_step)
+            train(population, evaluated, runs, settings, listeners, interrupted)
         except EnvironmentFault as fault:
             # The environments may no longer be where the replay believes them, but they may be called again.
-            for agent in range(len(population.agents)):
+            for agent in range(len(population.identities)):
                 population.begin_anew(agent)
-            population.environments.failed.clear()
             if not runs:
                 raise
             raise EnvironmentFault(
-                f"{fault} What was learned is kept; mend the environment, then go on with: {resume_command(runs)}"
+                f"{fault} What was learned is kept; fix the environment, then resume with: {resume_command(runs)}"
             ) from fault
         except CheckpointFault as fault:
-            raise CheckpointFault(f"{fault} Mend that, then go on with: {resume_command(runs)}") from fault
+            raise CheckpointFault(f"{fault} Fix that, then resume with: {resume_command(runs)}") from fault
         finally:
             for run in runs:
                 run.close()
-            if evaluation_environments is not None:
-                evaluation_environments.close()
+            if evaluated is not None:
+                evaluated.close()
     return interrupted
 
 
-def _label(population: Population) -> str:
-    names = population.environments.names
-    return ", ".join(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more"
-
-
 def resume_command(runs: Sequence[RunFolder]) -> str:
+    """Returns the command that resumes these runs."""
     return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}"
 
 
 def program() -> str:
-    """How this program can be called again, as shortly as it can be."""
+    """Returns the shortest way to call this program again."""
     if shutil.which("mrq") is not None:
         return "mrq"
     return sys.argv[0] if Path(sys.argv[0]).name == "mrq" else "python -m mrq"
 
 
+def _groups(identities: Sequence[Identity], settings: Settings) -> list[list[Identity]]:
+    return [list(identities)] if settings.algorithm.in_populations else [[identity] for identity in identities]
+
+
+def _create_folders(
+    population: Population, probes: dict[str, Probe], settings: Settings, root: Path
+) -> list[RunFolder]:
+    """Creates all run folders, or none."""
+    runs: list[RunFolder] = []
+    try:
+        for agent, identity in enumerate(population.identities):
+            spaces, parameters = probes[identity.task].spaces, population.learner.parameters_of(agent)
+            path = run_path(root, *identity)
+            runs.append(create_run_folder(path, identity, settings, population.compiled, spaces, parameters))
+    except MRQError:
+        for run in runs:
+            run.close()
+            shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    return runs
+
+
 def _train(
     population: Population,
-    evaluation_environments: AnyEnvironments | None,
+    evaluated: Environments | None,
     runs: list[RunFolder],
     settings: Settings,
-    say: Say,
-    watch: Watch | None,
+    listener: Listener,
 ) -> Outcome:
-    interrupted = train_runs(population, evaluation_environments, runs, settings, watch=watch)
+    interrupted = train_runs(population, evaluated, runs, settings, listener)
     if interrupted():
-        say(f"interrupted at step {population.steps:,}")
-    failed = [run for run, goes_on in zip(runs, population.active, strict=True) if not goes_on]
+        listener.message(f"interrupted at step {population.steps:,}")
+    failed = [run for run, active in zip(runs, population.active, strict=True) if not active]
     return Outcome(runs, failed, interrupted())
+
+
+def _joined(one: Outcome, other: Outcome) -> Outcome:
+    return Outcome(one.runs + other.runs, one.failed + other.failed, other.interrupted)

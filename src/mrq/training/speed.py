@@ -1,152 +1,147 @@
 """How fast training is on this machine, where a step's time goes, and what bounds it.
 
-The whole is measured as users run it, over whole target periods, without evaluations. The parts are then measured one
-by one, waiting for the device after each, so that with overlap they add up to more than the whole.
+The whole is measured as users run it, over whole periods of the algorithm, without evaluations. Then its parts are
+measured over one more period: the environments, and each piece of device work, waiting for the device before and after
+it. So with overlap they add up to more than the whole.
 """
 
 import gc
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from datetime import date
-from itertools import count
+from functools import partial
 
 import torch
 
 from mrq.environments.probing import probe
 from mrq.replay.memory import readable
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
+from mrq.training.loop import step, update
 from mrq.training.population import Population
-from mrq.training.runs import agents_of, make_population
+from mrq.training.runs import identities_of, make_population
 from mrq.training.settings import Settings
 from mrq.version import __version__
 
 RANDOM_STEPS = 1_000  # enough to sample from
-PERIODS = 4  # target periods, on a GPU; a CPU is measured over one
-REPEATS = 100
-# The parts of a step, and what they are called in a table.
-COLUMNS = {"environments": "env", "transfer": "transfer", "encoder": "encoder", "value and policy": "value, policy"}
+PERIODS = 4  # that are measured on a GPU; on a CPU it is one
+STEPS_OF_ENVIRONMENTS = 100
+STEP, ENVIRONMENTS = "ms per step", "environments"
 
 
 @dataclass(frozen=True)
 class Speed:
+    """What was measured of one population."""
+
     tasks: str
     agents: int
     first_update: float  # seconds from the start to the end of the first update, compiling included
     steps_per_second: float  # of all agents together
-    milliseconds: dict[str, float]  # of a step of all agents: the whole, and its parts
+    milliseconds: dict[str, float]  # per step of all agents: the whole, the environments, each piece of device work
     bound_by: str
     gpu_memory: int  # bytes, at the most
 
 
 def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings, say: Callable[[str], None]) -> Speed:
-    gc.collect()  # what was measured before, with its memory
+    """Measures a population of these tasks and seeds."""
+    gc.collect()  # frees the memory of what was measured before
     began = time.perf_counter()
     # Room for a full replay, whose size costs time too, and a short start.
-    h = replace(settings.hyperparameters, random_steps=RANDOM_STEPS)
-    settings = replace(settings, steps=settings.steps or h.replay_capacity, hyperparameters=h)
-    agents = agents_of(tasks, tuple(seeds))
+    h = settings.hyperparameters
+    if any(field.name == "random_steps" for field in fields(h)):
+        h = replace(h, random_steps=RANDOM_STEPS)
+    settings = replace(settings, steps=settings.steps or h.replay.capacity, hyperparameters=h)
     device = chosen_device(settings.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    population = make_population(
-        agents, probe(tasks, settings.environment_timeout), settings, settings.compile != "off", say
-    )
+    identities, probes = identities_of(tasks, tuple(seeds)), probe(tasks, settings.environment_timeout)
+    population = make_population(identities, probes, settings, settings.compile != "off", say)
     try:
         for _ in range(RANDOM_STEPS + 1):
-            population.step()
-        say("the first update, which compiles" if population.learner.compiled else "the first update")
-        population.update(_never)
-        _wait(population)
+            step(population)
+        say("the first update, which compiles" if population.compiled else "the first update")
+        update(population, _never)
+        _wait(device)
         first_update = time.perf_counter() - began
-        # From the middle of a period, where everything is compiled and captured, to the middle of another: what follows
-        # a period's encoder updates may run beside them.
-        period = settings.hyperparameters.target_period
+        # From the middle of a period, where everything is compiled and captured, to the middle of another: the steps
+        # after a burst of updates may run beside it.
+        period = population.learner.period
         _advance(population, period // 2)
         steps = period * (PERIODS if device.type == "cuda" else 1)
         say(f"{steps:,} steps")
-        whole = _seconds(population, lambda: _advance(population, 1), steps)
-        parts = _parts(population)
+        if device.type == "cuda":
+            whole = _seconds(device, partial(_advance, population, steps)) / steps
+            with _measured(population):
+                _advance(population, period)
+        else:  # nothing runs beside anything else
+            with _measured(population):
+                whole = _seconds(device, partial(_advance, population, steps)) / steps
+        parts = {work.name: work.seconds / period for work in population.works}
+        parts = {ENVIRONMENTS: _environments(population), **parts}
     finally:
         population.environments.close()
+    updates = sum(parts[work.name] for work in population.learner.works)
     return Speed(
         tasks=tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks",
-        agents=len(agents),
+        agents=len(identities),
         first_update=first_update,
-        steps_per_second=len(agents) / whole,
-        milliseconds={"a step": 1e3 * whole} | {name: 1e3 * seconds for name, seconds in parts.items()},
-        bound_by=_bound(whole, parts, population.overlap),
+        steps_per_second=len(identities) / whole,
+        milliseconds={STEP: 1e3 * whole} | {name: 1e3 * seconds for name, seconds in parts.items()},
+        # The updates of a library's algorithm are its own, and are not measured.
+        bound_by=_bound(whole, updates, parts[ENVIRONMENTS], population.overlap) if population.learner.works else "-",
         gpu_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0,
     )
 
 
 def _advance(population: Population, steps: int) -> None:
     for _ in range(steps):
-        population.step()
-        population.update(_never)
+        step(population)
+        update(population, _never)
 
 
-def _parts(population: Population) -> dict[str, float]:
-    """Seconds a step of each part alone."""
-    chunk, steps, period = population.learner.chunk, population.steps, population.hyperparameters.target_period
-    population._await_actions()
-    played = [population.environments.step(population.active, population.actions, steps)]
-
-    def environments() -> None:
-        played[0] = population.environments.step(population.active, population.actions, steps)
-        over = played[0].terminated | played[0].truncated
-        if over.any():
-            population.environments.reset(over, range(len(over)), steps)
-
-    def transfer() -> None:
-        population.replay.append(played[0])
-        population.chosen[:] = False
-        population._choose()
-        population._await_actions()
-
-    batch = count()  # another one each time: what has nothing to learn any more computes with denormal numbers
-
-    def encoder() -> None:
-        if population.hyperparameters.model_based:
-            population._encoder.seek(next(batch) % (period // chunk) * chunk)
-            population._update_encoder()
-
-    def value_and_policy() -> None:
-        population._value.seek(next(batch) % period)
-        population._update_value_and_policy()
-
-    repeats = REPEATS if population.device.type == "cuda" else 5
-    return {
-        "environments": _seconds(population, environments, REPEATS),
-        "transfer": _seconds(population, transfer, REPEATS),
-        "encoder": _seconds(population, encoder, max(repeats // chunk, 1)) / chunk,
-        "value and policy": _seconds(population, value_and_policy, repeats),
-    }
+@contextmanager
+def _measured(population: Population) -> Iterator[None]:
+    """Times every piece of device work."""
+    for work in population.works:
+        work.measure(partial(_wait, population.device))
+    yield
 
 
-def _seconds(population: Population, work: Callable[[], None], repeats: int) -> float:
-    work()  # once unmeasured, for what only a first time costs
-    _wait(population)
+def _environments(population: Population) -> float:
+    """Returns the seconds per step of the environments alone; training cannot continue after this."""
+    environments, actions = population.environments, population.acting.actions()
+
+    def play() -> None:
+        for at in range(STEPS_OF_ENVIRONMENTS):
+            transitions, _ = environments.step(population.active, actions, at)
+            over = transitions.terminated | transitions.truncated
+            if over.any():
+                environments.reset(over, range(len(over)), at)
+
+    return _seconds(population.device, play) / STEPS_OF_ENVIRONMENTS
+
+
+def _seconds(device: torch.device, work: Callable[[], None]) -> float:
+    _wait(device)
     began = time.perf_counter()
-    for _ in range(repeats):
-        work()
-    _wait(population)
-    return (time.perf_counter() - began) / repeats
+    work()
+    _wait(device)
+    return time.perf_counter() - began
 
 
-def _bound(whole: float, parts: dict[str, float], overlap: bool) -> str:
-    """One of the two if the other costs less than a fourth of its time beside it, or after it."""
-    update, environment = parts["encoder"] + parts["value and policy"], parts["environments"]
-    longer = max(update, environment)
-    if (whole - longer if overlap else min(update, environment)) < longer / 4:
-        return "updates" if update >= environment else "environments"
+def _bound(whole: float, updates: float, environments: float, overlap: bool) -> str:
+    """Names one of the two if the other costs less than a fourth of its time beside it, or after it."""
+    longer = max(updates, environments)
+    if (whole - longer if overlap else min(updates, environments)) < longer / 4:
+        return "updates" if updates >= environments else "environments"
     return "updates and environments together"
 
 
-def _wait(population: Population) -> None:
-    if population.device.type == "cuda":
-        torch.cuda.synchronize(population.device)
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _never() -> bool:
@@ -154,10 +149,11 @@ def _never() -> bool:
 
 
 def table(speeds: Sequence[Speed]) -> list[list[str]]:
-    """A row of headings, and one a measurement; the parts are in ms a step."""
-    rows = [["task", "agents", "steps/s", "ms a step", *COLUMNS.values(), "bound by", "first update", "GPU memory"]]
+    """Returns a row of headings, and one per measurement; the parts are in ms per step."""
+    columns = list(dict.fromkeys(name for speed in speeds for name in speed.milliseconds))
+    rows = [["task", "agents", "steps/s", *columns, "bound by", "first update", "GPU memory"]]
     for speed in speeds:
-        milliseconds = [speed.milliseconds[name] for name in ("a step", *COLUMNS)]
+        milliseconds = [speed.milliseconds.get(name, 0.0) for name in columns]
         rows.append(
             [
                 speed.tasks,
@@ -173,7 +169,7 @@ def table(speeds: Sequence[Speed]) -> list[list[str]]:
 
 
 def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
-    """The table with where and when it was measured."""
+    """Returns the table with where and when it was measured."""
     device = chosen_device(settings.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     cores = len(os.sched_getaffinity(0))

@@ -1,11 +1,11 @@
 "use strict";
-// Values under the pointer, or the finger, and a button a figure that saves it as SVG.
+// Shows values under the pointer or the finger, and adds a button to each figure that saves it as SVG.
 const curves = JSON.parse(document.getElementById("curves").textContent);
 const values = document.body.appendChild(document.createElement("div"));
 values.id = "values";
 values.hidden = true;
 const namespace = "http://www.w3.org/2000/svg";
-const figures = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 const steps = new Intl.NumberFormat("en");
 
 function add(parent, name, text, className) {
@@ -39,16 +39,16 @@ function show(event, svg, data) {
   shape(svg, "line", { class: "guide", x1: x, x2: x, y1: top, y2: bottom });
   values.replaceChildren();
   const byHours = data.axis === "hours";
-  add(values, "p", byHours ? `after ${figures.format(found)} hours` : `step ${steps.format(found)}`);
+  add(values, "p", byHours ? `after ${significant.format(found)} hours` : `step ${steps.format(found)}`);
   const row = (name, colour, mean, low, high) => {
     const line = add(values, "div");
     add(line, "i", "", colour);
     const text = add(line, "span", `${name}: `);
-    add(text, "b", figures.format(mean));
-    text.append(` [${figures.format(low)}, ${figures.format(high)}]`);
+    add(text, "b", significant.format(mean));
+    text.append(` [${significant.format(low)}, ${significant.format(high)}]`);
   };
   for (const curve of data.curves) {
-    // Lines share steps, not times: there, each shows its latest evaluation.
+    // Lines share steps but not times: against hours, each line shows its latest evaluation.
     const at = byHours ? curve.hours.findLastIndex((one) => one <= found) : curve.steps.indexOf(found);
     if (at < 0) continue;
     const y = bottom - (curve.mean[at] - data.range[0]) / (data.range[1] - data.range[0]) * (bottom - top);
@@ -56,9 +56,9 @@ function show(event, svg, data) {
     const name = byHours ? `${curve.name}, step ${steps.format(curve.steps[at])}` : curve.name;
     row(name, `c${curve.colour}`, curve.mean[at], curve.low[at], curve.high[at]);
   }
-  if (data.paper && data.paper[0] === found) row("MR.Q in the paper", "", ...data.paper.slice(1));
+  if (data.paper && data.paper[0] === found) row(data.paperName, "", ...data.paper.slice(1));
   values.hidden = false;
-  // Over the legend, which it repeats; below the picture where that is out of sight.
+  // Covers the legend, which it repeats; stands below the picture if the legend is out of sight.
   const above = place.top + top * scale - values.offsetHeight - 4;
   const beside = place.left + x * scale - values.offsetWidth / 2;
   const farthest = document.documentElement.clientWidth - values.offsetWidth - 4;

@@ -1,0 +1,1 @@
+"""The algorithms: one package each, behind the protocol in algorithm.py."""

@@ -1,0 +1,152 @@
+"""What an algorithm is: everything that training, evaluation, checkpoints and reports need to know of one.
+
+An algorithm is a package with an `Algorithm` in it, named in registry.py. Nothing else in mrq knows it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from mrq.errors import MRQError
+from mrq.interface import Array, Identity, ReplaySettings, Sampler, Spec, Transitions
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from torch import Tensor
+
+    from mrq.execution import Exchange, Work
+
+Carried = dict[str, "Tensor"]  # what agents carry from step to step within an episode: (agents, count, …); 0 is fresh
+
+
+class Hyperparameters(Protocol):
+    """A frozen dataclass whose fields, with their docstrings, are the algorithm's command-line flags."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def random_steps(self) -> int:
+        """Environment steps before the first update; a field, if the algorithm begins with random actions."""
+
+    @property
+    def replay(self) -> ReplaySettings:
+        """What the algorithm asks of its replay."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a learner is made from."""
+
+    identities: Sequence[Identity]  # one per agent: its task and its seed
+    specs: Sequence[Spec]  # one per agent; a fleet's agents may differ in size
+    hyperparameters: Any  # the algorithm's own
+    replay: Sampler
+    exchange: Exchange  # where actions are chosen for what agents see
+    device: torch.device
+    dtype: torch.dtype  # in which matrices are multiplied
+    overlap: bool  # environments step while the device updates: actions are chosen before the update, not after it
+
+
+class Learner(Protocol):
+    """P agents that learn: each has its own parameters, noise and counters, and equals its seed trained alone.
+
+    Methods with a body here may be left as they are.
+    """
+
+    specs: Sequence[Spec]
+    device: torch.device
+    works: Sequence[Work]  # all device work: what is compiled, captured and timed
+    period: int  # environment steps after which its work repeats, such as a target period
+
+    @property
+    def metrics(self) -> Mapping[str, Tensor]:
+        """The latest losses and values by name, each (agents,)."""
+
+    def update(self, steps: int, interrupted: Callable[[], bool]) -> None:
+        """Does the updates that the first `steps` environment steps call for and that are not done yet.
+
+        Long work may stop early where `interrupted` says so; the next call continues it.
+        """
+
+    def explore(self, step: int) -> None:
+        """Chooses every agent's training action for what it sees, both in the exchange. `step` counts from 0."""
+
+    def act(self, states: Tensor, generators: Sequence[np.random.Generator] | None, carried: Carried) -> Tensor:
+        """Returns evaluation actions (agents, count, action_size) for states (agents, count, *state_shape).
+
+        `generators` draw what is random, one per state, agent after agent; None acts deterministically. What an
+        episode carries is changed in place.
+        """
+
+    def carries(self, count: int) -> Carried:
+        """Returns what `count` episodes of each agent carry from step to step when they begin: zeros."""
+        return {}
+
+    def begin(self, which: Array) -> None:
+        """Is told in which agents (agents,) a training episode begins."""
+        return None
+
+    def observe(self, step: Transitions) -> None:
+        """Is told what every agent's latest environment step brought; the replay has it already."""
+        return None
+
+    def expect(self, total_steps: int) -> None:
+        """Is told up to which step training is going to go."""
+        return None
+
+    def parameters_of(self, agent: int) -> int:
+        """Returns how many numbers one agent learns."""
+
+    def state_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Returns one agent's tensors and counters: all that it needs to continue, alone or beside others."""
+
+    def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        """Restores what `state_of` returned."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm: its names, its hyperparameters, what it can learn, and what makes its learner."""
+
+    name: str  # on the command line
+    title: str  # in run folders and reports
+    hyperparameters: type[Any]  # a frozen dataclass; see Hyperparameters
+    learner: Callable[[Setup], Learner]
+    observations: tuple[str, ...] = ("vectors", "images")
+    actions: tuple[str, ...] = ("continuous", "discrete")
+    in_populations: bool = True  # False: one agent per process
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # hyperparameters that each one changes
+
+    def obstacle(self, spec: Spec) -> str | None:
+        """Says why it cannot learn a task, or returns None."""
+        observations, actions = kinds_of(spec)
+        if observations not in self.observations:
+            return f"whose observations are {observations}"
+        return None if actions in self.actions else f"whose actions are {actions}"
+
+    def refuse(self, specs: Iterable[Spec], tasks: Iterable[str]) -> None:
+        """Refuses tasks that it cannot learn."""
+        for spec, task in zip(specs, tasks, strict=True):
+            if obstacle := self.obstacle(spec):
+                raise MRQError(f"{self.title} cannot learn {task}, {obstacle}; give tasks that it can.")
+
+    def varied(self, hyperparameters: Any, variant: str) -> Any:
+        """Returns the hyperparameters with a variant's changes."""
+        return replace(hyperparameters, **self.variants[variant])
+
+    def label(self, hyperparameters: Any) -> str:
+        """Names these hyperparameters: the algorithm's title, a variant, or the title with what was changed."""
+        plain = asdict(self.hyperparameters())
+        changes = {name: value for name, value in asdict(hyperparameters).items() if value != plain[name]}
+        if not changes:
+            return self.title
+        own = f"{self.title} with {', '.join(f'{name}={value}' for name, value in changes.items())}"
+        return next((variant for variant, theirs in self.variants.items() if theirs == changes), own)
+
+
+def kinds_of(spec: Spec) -> tuple[str, str]:
+    """Returns the kinds of a task's observations and actions, as `Algorithm` names them."""
+    return "images" if spec.image else "vectors", "discrete" if spec.discrete else "continuous"

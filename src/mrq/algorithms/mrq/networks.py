@@ -1,0 +1,165 @@
+"""The networks of MR.Q (paper, appendix B.2), as functions of one agent's parameters.
+
+Glossary, as in the paper:
+    f     state encoder:         zs  = f(s)
+    g     state-action encoder:  zsa = g(zs, a), with za the action's embedding inside it
+    m     MDP predictor:         linear in zsa; terminal, next zs and reward logits (or a network for each)
+    Q     two value networks of zsa
+    pi    policy of zs; its pre-activation becomes an action by Tanh or Gumbel-Softmax
+f, g and m are trained together and live in one set of parameters, the encoder's.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from mrq.algorithms.layers import linear
+from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.optimiser import Parameters
+from mrq.algorithms.trained import Networks
+from mrq.interface import Spec
+
+CRITICS = 2
+FIRST_LAYER = "f.linear0"  # the one that sees observations, where they are vectors
+VALUE_HEAD = "head"  # the one that gives a critic's value
+MODEL_NETWORKS = ("m.terminal", "m.state", "m.reward")  # where the model is not one linear layer
+CHANNELS = 32
+STRIDES = (2, 2, 2, 1)
+FLATTENED = CHANNELS * 7 * 7  # what four convolutions leave of 84 x 84
+
+
+def initial_networks(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Networks:
+    """Draws the parameters of an agent's three networks: encoder, value and policy."""
+    return {
+        "encoder": initial_encoder(generator, spec, h),
+        "value": initial_value(generator, h),
+        "policy": initial_policy(generator, spec, h),
+    }
+
+
+def initial_encoder(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
+    """Draws f, g and m."""
+    layers: list[tuple[str, tuple[int, ...]]] = []
+    if spec.image:
+        channels = spec.state_shape[0]
+        for index in range(len(STRIDES)):
+            layers.append((f"f.convolution{index}", (CHANNELS, channels, 3, 3)))
+            channels = CHANNELS
+        layers.append(("f.linear", (h.state_embedding, FLATTENED)))
+    else:
+        widths = (spec.state_shape[0], h.hidden_width, h.hidden_width, h.state_embedding)
+        layers += [(f"f.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
+    joined = h.state_embedding + h.action_embedding
+    layers += [
+        ("g.action", (h.action_embedding, spec.action_size)),
+        ("g.linear0", (h.hidden_width, joined)),
+        ("g.linear1", (h.hidden_width, h.hidden_width)),
+        ("g.linear2", (h.state_action_embedding, h.hidden_width)),
+    ]
+    outputs = (1, h.state_embedding, h.reward_bins if h.categorical_reward else 1)
+    if h.linear_model:
+        layers.append(("m", (sum(outputs), h.state_action_embedding)))
+    else:
+        for name, size in zip(MODEL_NETWORKS, outputs, strict=True):
+            widths = (h.state_action_embedding, h.hidden_width, h.hidden_width, size)
+            layers += [(f"{name}.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
+    return _initial(generator, layers)
+
+
+def initial_value(generator: np.random.Generator, h: Hyperparameters) -> Parameters:
+    """Draws both critics, stacked on a leading axis."""
+    widths = [h.state_action_embedding] + [h.hidden_width] * (0 if h.linear_value else 3)
+    layers = [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(len(widths) - 1)]
+    layers.append((VALUE_HEAD, (1, widths[-1])))
+    critics = [_initial(generator, layers) for _ in range(CRITICS)]
+    return {name: torch.stack([critic[name] for critic in critics]) for name in critics[0]}
+
+
+def initial_policy(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
+    """Draws pi."""
+    widths = (h.state_embedding, h.hidden_width, h.hidden_width, spec.action_size)
+    return _initial(generator, [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(3)])
+
+
+def _initial(generator: np.random.Generator, layers: Sequence[tuple[str, tuple[int, ...]]]) -> Parameters:
+    """Draws Xavier-uniform weights with gain sqrt(2); biases are 0."""
+    parameters = {}
+    for name, shape in layers:
+        receptive_field = math.prod(shape[2:])
+        bound = math.sqrt(2) * math.sqrt(6 / ((shape[0] + shape[1]) * receptive_field))
+        parameters[f"{name}.weight"] = torch.from_numpy(generator.uniform(-bound, bound, shape).astype(np.float32))
+        parameters[f"{name}.bias"] = torch.zeros(shape[0])
+    return parameters
+
+
+def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
+    """Computes f: zs (batch, state_embedding) of states (batch, *state_shape)."""
+    if "f.convolution0.weight" in encoder:
+        x = (states / 255.0 - 0.5).to(memory_format=torch.channels_last)  # as GPUs convolve best
+        for index, stride in enumerate(STRIDES):
+            weight, bias = (encoder[f"f.convolution{index}.{kind}"] for kind in ("weight", "bias"))
+            x = F.elu(F.conv2d(x.to(weight.dtype), weight, bias, stride=stride))
+        return normed(_layer(encoder, "f.linear", x.flatten(1)), F.elu)
+    for index in range(3):
+        states = normed(_layer(encoder, f"f.linear{index}", states), F.elu)
+    return states
+
+
+def encode_pair(encoder: Parameters, zs: Tensor, actions: Tensor) -> Tensor:
+    """Computes g: zsa (batch, state_action_embedding) of zs (batch, state_embedding) and actions."""
+    by_state = encoder["g.linear0.weight"][:, : zs.shape[-1]]
+    x = normed(linear(zs, by_state) + action_features(encoder, actions), F.elu)
+    x = normed(_layer(encoder, "g.linear1", x), F.elu)
+    return _layer(encoder, "g.linear2", x)
+
+
+def predict(encoder: Parameters, zsa: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes m where it is three networks: terminals (batch,), next zs and reward logits of zsa."""
+
+    def network(name: str) -> Tensor:
+        x = zsa
+        for index in range(2):
+            x = normed(_layer(encoder, f"{name}.linear{index}", x), F.elu)
+        return _layer(encoder, f"{name}.linear2", x)
+
+    terminals, zs, reward_logits = map(network, MODEL_NETWORKS)
+    return terminals.squeeze(-1), zs, reward_logits
+
+
+def action_features(encoder: Parameters, actions: Tensor) -> Tensor:
+    """Computes what za adds to g's first layer, which is one matrix on zs and za side by side."""
+    za = F.elu(_layer(encoder, "g.action", actions))
+    weight = encoder["g.linear0.weight"]
+    return linear(za, weight[:, weight.shape[1] - za.shape[-1] :], encoder["g.linear0.bias"])
+
+
+def values(value: Parameters, zsa: Tensor) -> Tensor:
+    """Computes Q: both critics' values (critics, batch) of zsa (batch, state_action_embedding)."""
+
+    def critic(parameters: Parameters) -> Tensor:
+        x = zsa
+        for index in range(len(parameters) // 2 - 1):
+            x = normed(_layer(parameters, f"linear{index}", x), F.elu)
+        return _layer(parameters, VALUE_HEAD, x).squeeze(-1)
+
+    return torch.vmap(critic)(value)
+
+
+def pre_activations(policy: Parameters, zs: Tensor) -> Tensor:
+    """Computes pi before its final activation (batch, action_size): logits where actions are discrete."""
+    for index in range(2):
+        zs = normed(_layer(policy, f"linear{index}", zs), F.relu)
+    return _layer(policy, "linear2", zs)
+
+
+def normed(x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Applies LayerNorm, without learned scale or shift, and an activation."""
+    return activation(F.layer_norm(x, x.shape[-1:], eps=1e-5))
+
+
+def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    return linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])

@@ -1,0 +1,57 @@
+"""Randomness as data: every random number that an agent's steps and updates use, drawn from a given generator.
+
+So an agent's run depends on its own seed alone, not on how many train beside it, and a loss is a pure function.
+Each function draws for `count` steps or updates at once; the leading axis counts them. Gumbel noise is drawn where
+actions are discrete, shifts where observations are images.
+"""
+
+import numpy as np
+from torch import Tensor
+
+from mrq.algorithms.augmentation import OFFSETS
+from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.interface import Array, Spec
+
+Noise = dict[str, Tensor]
+
+
+def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict[str, Array]:
+    """Draws, for each of `count` environment steps, a uniform random action and noise for the policy's action."""
+    shape = (count, spec.action_size)
+    noise: dict[str, Array] = {"exploration_noise": generator.standard_normal(shape, dtype=np.float32)}
+    if spec.discrete:
+        noise["exploration_gumbel"] = gumbel(generator, shape)
+        choices = generator.integers(spec.action_size, size=count)
+        noise["random_actions"] = np.eye(spec.action_size, dtype=np.float32)[choices]
+    else:
+        noise["random_actions"] = generator.uniform(-1, 1, shape).astype(np.float32)
+    return noise
+
+
+def encoder_noise(generator: np.random.Generator, count: int, spec: Spec, h: Hyperparameters) -> dict[str, Array]:
+    """Draws the noise of `count` encoder updates."""
+    noise: dict[str, Array] = {"sample": generator.random((count, h.batch_size))}
+    if spec.image:
+        noise["shift"] = generator.integers(OFFSETS, size=(count, h.batch_size, h.encoder_horizon + 1, 2))
+    return noise
+
+
+def value_noise(generator: np.random.Generator, count: int, spec: Spec, h: Hyperparameters) -> dict[str, Array]:
+    """Draws the noise of `count` value and policy updates; shifts for the first and the last state of each window."""
+    shape = (count, h.batch_size, spec.action_size)
+    noise: dict[str, Array] = {
+        "sample": generator.random((count, h.batch_size)),
+        "target_noise": generator.standard_normal(shape, dtype=np.float32),
+    }
+    if spec.discrete:
+        noise["target_gumbel"] = gumbel(generator, shape)
+        noise["policy_gumbel"] = gumbel(generator, shape)
+    if spec.image:
+        noise["shift"] = generator.integers(OFFSETS, size=(count, h.batch_size, 2, 2))
+    return noise
+
+
+def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Draws standard Gumbel noise: minus the logarithm of a standard exponential."""
+    exponential = generator.standard_exponential(shape, dtype=np.float32)
+    return -np.log(np.maximum(exponential, np.finfo(np.float32).tiny))

@@ -1,0 +1,52 @@
+"""The algorithms by name. A new one is a package and a line here; each is imported when it is asked for."""
+
+from functools import cache
+from importlib import import_module
+
+from mrq.algorithms.algorithm import Algorithm
+from mrq.errors import MRQError
+
+DEFAULT = "mrq"
+ALGORITHMS = {
+    "mrq": "mrq.algorithms.mrq:MRQ",
+    "drqv2": "mrq.algorithms.drqv2:DRQV2",
+    "ppo": "mrq.baselines.stable_baselines:PPO",
+    "td3": "mrq.baselines.stable_baselines:TD3",
+    "sac": "mrq.baselines.stable_baselines:SAC",
+    "dqn": "mrq.baselines.stable_baselines:DQN",
+}
+
+
+@cache
+def _imported(place: str) -> Algorithm:
+    module, _, name = place.partition(":")
+    algorithm: Algorithm = getattr(import_module(module), name)
+    return algorithm
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """Returns the algorithm that the command line calls by this name."""
+    if name.lower() not in ALGORITHMS:
+        raise MRQError(f"there is no algorithm {name!r}; there are {', '.join(ALGORITHMS)}.")
+    return _imported(ALGORITHMS[name.lower()])
+
+
+def algorithm_titled(title: str) -> Algorithm:
+    """Returns the algorithm that run folders and reports call by this title."""
+    for name in ALGORITHMS:
+        if (algorithm := algorithm_named(name)).title == title:
+            return algorithm
+    raise MRQError(f"there is no algorithm titled {title!r} in this version of mrq.")
+
+
+def algorithm_of(hyperparameters: object) -> Algorithm:
+    """Returns the algorithm that these hyperparameters belong to."""
+    for name in ALGORITHMS:
+        if (algorithm := algorithm_named(name)).hyperparameters is type(hyperparameters):
+            return algorithm
+    raise MRQError(f"{type(hyperparameters).__name__} are no hyperparameters of an algorithm; use the algorithm's own.")
+
+
+def default_algorithm() -> Algorithm:
+    """Returns the algorithm that is used if nothing else is asked for."""
+    return algorithm_named(DEFAULT)

@@ -1,0 +1,48 @@
+"""What a command says when a training is over."""
+
+from pathlib import Path
+
+from mrq.errors import MRQError
+from mrq.terminal import say
+from mrq.training.run_folder import CURVE, RunFolder
+from mrq.training.runs import Outcome, resume_command
+
+
+def conclude(outcome: Outcome) -> None:
+    """Says what came of a training; ends with an error if an agent stopped early."""
+    if len(outcome.runs) <= 4:
+        summarise([run.path for run in outcome.runs])
+    else:
+        for run in outcome.runs:
+            say(f"{run.path}  {last_evaluation(run) or ''}")
+    unfinished = [run for run in outcome.runs if run.unfinished]
+    if outcome.interrupted and unfinished:
+        say(f"interrupted; resume with: {resume_command(unfinished)}")
+    if outcome.failed:
+        number, all_of_them = len(outcome.failed), len(outcome.runs)
+        resuming = "" if outcome.interrupted else f"; resume with: {resume_command(outcome.failed)}"
+        raise MRQError(
+            f"{number} of {all_of_them} agents stopped early, for the reasons given above. What they had learned at "
+            f"their last checkpoint is kept{resuming or '.'}"
+        )
+
+
+def summarise(folders: list[Path], video: Path | None = None) -> None:
+    """Says what there is to look at, and how to train longer."""
+    for folder in folders:
+        run = RunFolder(folder)
+        say(f"run folder      {folder}")
+        if evaluation := last_evaluation(run):
+            say(f"evaluation      {evaluation}")
+        if (folder / CURVE).exists():
+            say(f"learning curve  {folder / CURVE}")
+        if video is not None:
+            say(f"video           {video}")
+        more = "" if run.unfinished else f" --steps {2 * run.settings.total_steps}"
+        say(f"train longer    {resume_command([run])}{more}")
+
+
+def last_evaluation(run: RunFolder) -> str | None:
+    """Describes a run's last evaluation, if it has one."""
+    rows = run.evaluations()
+    return f"return {float(rows[-1]['return_mean']):,.1f} at step {int(rows[-1]['step']):,}" if rows else None

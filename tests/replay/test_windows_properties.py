@@ -1,0 +1,269 @@
+"""The replay equals plain lists of episodes, whatever happens. `Life` is such a list, with the rules written out."""
+
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from mrq.interface import Array, ReplaySettings, Spec, Transitions
+from mrq.padding import within
+from mrq.replay.buffer import Replay
+from mrq.replay.priorities import BLOCK
+
+CPU = torch.device("cpu")
+MINIMUM_PRIORITY = 1.5
+SMALLEST_RING = 20
+ENDINGS = ("terminated", "truncated", "terminated and truncated", "abandoned")
+MORE = st.integers(0, 40) | st.just(BLOCK)  # slots
+PLANS = st.lists(st.tuples(st.integers(1, 30), st.sampled_from(ENDINGS)), min_size=1, max_size=8)
+
+
+@dataclass
+class Moment:
+    """One observation of an agent, and what followed it."""
+
+    number: int  # among all the agent's observations
+    episode: int
+    step: int
+    frame: Array
+    action: Array | None = None  # None: nothing followed it
+    reward: float = 0.0
+    terminated: bool = False
+    priority: float = 0.0
+
+
+class Life:
+    """All that one agent experienced, as a list of episodes."""
+
+    def __init__(self, agent: int, spec: Spec, settings: ReplaySettings, plan: list[tuple[int, str]]) -> None:
+        """`plan` are the episodes' lengths and endings; it repeats."""
+        self.agent, self.spec, self.settings, self.plan = agent, spec, settings, cycle(plan)
+        self.episodes: list[list[Moment]] = []
+        self.observations = 0
+        self.first_held = 0  # the number of the oldest moment that the ring still holds
+        self.first_whole = 0  # the number of the oldest one whose stack cannot reach back to an overwritten frame
+        self.highest = MINIMUM_PRIORITY**settings.priority_exponent  # of all priorities so far
+        self.over = True
+
+    def begin(self) -> Array:
+        """Begins the next episode; returns its first frame."""
+        self.length, self.ending = next(self.plan)
+        self.episodes.append([])
+        self.over = False
+        return self._see()
+
+    def step(self) -> tuple[Array, float, bool, bool, Array]:
+        """Takes a step; returns its transition."""
+        now = self.episodes[-1][-1]
+        now.action = (now.number % 7 + np.arange(1, self.spec.action_size + 1, dtype=np.float32)) / 16
+        now.reward = (-1) ** now.number * (now.number + 0.25 * self.agent)
+        self.over = now.step + 1 == self.length
+        now.terminated = self.over and self.ending.startswith("terminated")
+        truncated = self.over and self.ending.endswith("truncated")
+        return now.action, now.reward, now.terminated, truncated, self._see()
+
+    def _see(self) -> Array:
+        episode = self.episodes[-1]
+        frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)
+        frame.flat[:3] = *divmod(self.observations, 256), self.agent + 1
+        episode.append(Moment(self.observations, len(self.episodes) - 1, len(episode), frame))
+        self.observations += 1
+        return frame
+
+    def fit(self, slots: int) -> None:
+        """Forgets what a ring of so many slots has overwritten."""
+        self.first_held = max(self.first_held, self.observations - slots)
+        self.first_whole = max(self.first_whole, self.observations - slots + self.spec.history - 1)
+
+    def held(self) -> list[Moment]:
+        return [moment for episode in self.episodes for moment in episode if moment.number >= self.first_held]
+
+    def samplable(self) -> list[Moment]:
+        """Returns the moments whose states may be sampled; new ones get the highest priority so far."""
+        moments = [moment for moment in self.held() if self._may_be_sampled(moment)]
+        for moment in moments:
+            moment.priority = moment.priority or self.highest
+        return moments
+
+    def _may_be_sampled(self, moment: Moment) -> bool:
+        following = [m for m in self.episodes[moment.episode][moment.step :] if m.action is not None]
+        terminated = bool(following) and following[-1].terminated
+        return moment.number >= self.first_whole and (len(following) >= self.settings.horizon or terminated)
+
+    def window(self, moment: Moment, offsets: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+        """Returns the states, actions, rewards and alive flags of the window that begins with a moment."""
+        path, actions, rewards, alive = [moment], [], [], [1.0]
+        for _ in range(offsets[-1]):
+            now = path[-1]
+            if alive[-1]:
+                actions.append(now.action)
+                rewards.append(now.reward)
+                alive.append(0.0 if now.terminated else 1.0)
+                path.append(self.episodes[now.episode][now.step + 1])
+            else:
+                actions.append(np.zeros(self.spec.action_size))
+                rewards.append(0.0)
+                alive.append(0.0)
+                path.append(now)
+        states = np.stack([np.concatenate(self.stack(path[offset])) for offset in offsets])
+        return states, np.stack(actions), np.array(rewards), np.array(alive)
+
+    def stack(self, moment: Moment) -> list[Array]:
+        """Returns the latest frames of an episode, oldest first; its first frame is repeated."""
+        episode = self.episodes[moment.episode]
+        return [episode[max(moment.step - back, 0)].frame for back in range(self.spec.history - 1, -1, -1)]
+
+
+def padded(array, shape):
+    """Returns an array with zeros after it on every axis."""
+    result = np.zeros(shape, array.dtype)
+    result[within(array.shape)] = array
+    return result
+
+
+begun = precondition(lambda self: self.lives[0].episodes)
+
+
+class ReplayAgainstLives(RuleBasedStateMachine):
+    """Agents live in lockstep; in between they are sampled, get new priorities, more room, and other companions."""
+
+    @initialize(
+        plans=st.lists(PLANS, min_size=1, max_size=3),  # one per agent
+        history=st.none() | st.integers(1, 4),  # of images; none: vectors
+        horizon=st.integers(1, 6),
+        exponent=st.sampled_from([0.0, 0.4]),
+        slots=st.integers(SMALLEST_RING, 60),
+    )
+    def start(self, plans, history, horizon, exponent, slots):
+        self.settings = ReplaySettings(100, horizon, exponent, MINIMUM_PRIORITY)
+        self.lives = []
+        for agent, plan in enumerate(plans):
+            vector, image = Spec((3 + agent,), 1, 1 + agent % 2, False), Spec((1, 2, 4), history, 2, True)
+            self.lives.append(Life(agent, vector if history is None else image, self.settings, plan))
+        self.replay = self._empty_replay(SMALLEST_RING)
+        self.replay.make_room(slots)
+
+    @rule(steps=st.integers(1, 60))
+    def live(self, steps):
+        spec = self.replay.spec
+        for _ in range(steps):
+            over = np.array([life.over for life in self.lives])
+            if over.any():
+                frames = np.full((len(over), *spec.frame_shape), 99, spec.frame_dtype)  # not to be stored
+                for place in np.flatnonzero(over):
+                    frames[place] = padded(self.lives[place].begin(), spec.frame_shape)
+                self.replay.begin(over, frames)
+            actions, rewards, terminated, truncated, frames = zip(*(life.step() for life in self.lives), strict=True)
+            self.replay.append(
+                Transitions(
+                    actions=np.stack([padded(action, (spec.action_size,)) for action in actions]),
+                    rewards=np.array(rewards),
+                    terminated=np.array(terminated),
+                    truncated=np.array(truncated),
+                    next_frames=np.stack([padded(frame, spec.frame_shape) for frame in frames]),
+                )
+            )
+            for life in self.lives:
+                life.fit(self.replay.slots)
+
+    @begun
+    @rule(offsets=st.sets(st.integers(1, 6), min_size=1))
+    def sample(self, offsets):
+        """Draws every state that may be sampled, by a uniform from the middle of its share of the unit interval."""
+        offsets = (0, *sorted({min(offset, self.settings.horizon) for offset in offsets}))
+        samplable = [sorted(life.samplable(), key=self._slot) for life in self.lives]
+        uniforms = np.full((len(samplable), max(map(len, samplable))), 0.5)
+        for row, moments in zip(uniforms, samplable, strict=True):
+            shares = np.array([moment.priority for moment in moments])
+            row[: len(moments)] = (shares.cumsum() - shares / 2) / shares.sum()
+        windows = self.replay.sample(torch.from_numpy(uniforms), offsets)
+        for agent, moments in enumerate(samplable):
+            for place, moment in enumerate(moments):
+                window = [tensor[agent, place].numpy() for tensor in windows]
+                expected = (np.array(self._slot(moment)), *self.lives[agent].window(moment, offsets))
+                for ours, theirs in zip(window, expected, strict=True):
+                    np.testing.assert_array_equal(ours, padded(theirs, ours.shape))
+
+    @begun
+    @rule(seed=st.integers(0, 1_000), count=st.integers(1, 20))
+    def update_priorities(self, seed, count):
+        samplable = [life.samplable() for life in self.lives]
+        if not all(samplable):
+            return
+        generator, slots, errors = np.random.default_rng(seed), [], []
+        for life, moments in zip(self.lives, samplable, strict=True):
+            chosen = generator.choice(len(moments), count)  # some more than once
+            errors.append(generator.uniform(0, 9, count))
+            slots.append([self._slot(moments[place]) for place in chosen])
+            for place in set(chosen):
+                error = max(MINIMUM_PRIORITY, *errors[-1][chosen == place])
+                moments[place].priority = error**self.settings.priority_exponent
+                life.highest = max(life.highest, moments[place].priority)
+        self.replay.update_priorities(torch.tensor(slots), torch.tensor(np.array(errors), dtype=torch.float32))
+
+    @precondition(lambda self: self.lives[0].episodes and not self._wrapped())
+    @rule(more=MORE)
+    def make_room(self, more):
+        assert self.replay.make_room(self.replay.slots + more) == (more > 0)
+
+    @begun
+    @rule(data=st.data(), more=MORE)
+    def regroup(self, data, more):
+        """Moves some of the agents, in any order, to another replay."""
+        old, places = self.replay, data.draw(st.permutations(range(len(self.lives))))
+        places = places[: data.draw(st.integers(1, len(places)))]
+        slots = old.slots if self._wrapped() else old.slots + more
+        self.lives = [self.lives[place] for place in places]
+        self.replay = self._empty_replay(slots)
+        for agent, place in enumerate(places):
+            self.replay.load_state_of(agent, *old.state_of(place))
+
+    @invariant()
+    def the_replay_holds_what_the_lives_say(self):
+        replay = self.replay
+        priorities = np.zeros(replay.priorities.values.shape)
+        for agent, life in enumerate(self.lives):
+            for moment in life.samplable():
+                priorities[agent, self._slot(moment)] = moment.priority
+        np.testing.assert_array_equal(replay.priorities.values > 0, priorities > 0)
+        np.testing.assert_allclose(replay.priorities.values, priorities, rtol=1e-6)
+        sums = priorities.reshape(len(priorities), -1, BLOCK).sum(-1)
+        np.testing.assert_allclose(replay.priorities.sums, sums, rtol=1e-6)
+        np.testing.assert_allclose(replay.priorities.highest, [life.highest for life in self.lives], rtol=1e-6)
+        np.testing.assert_array_equal(replay.can_sample(), priorities.any(1))
+        moments = [[m for episode in life.episodes for m in episode] for life in self.lives]
+        assert replay.terminated_before.tolist() == [any(m.terminated for m in own) for own in moments]
+
+    @begun
+    @invariant()
+    def the_current_episodes_are_the_lives_last(self):
+        rewards = self.replay.mean_absolute_reward()
+        for agent, life in enumerate(self.lives):
+            episode = life.episodes[-1]
+            state = np.stack(life.stack(episode[-1]))
+            present = self.replay.present_state(agent)
+            np.testing.assert_array_equal(present, padded(state, present.shape))
+            actions = self.replay.episode_actions(agent)
+            assert (actions is None) == (episode[0].number < life.first_held)
+            if actions is not None:
+                own = np.stack([moment.action for moment in episode[:-1]])
+                np.testing.assert_array_equal(actions, padded(own, actions.shape))
+            held = [abs(moment.reward) for moment in life.held() if moment.action is not None]
+            np.testing.assert_allclose(rewards[agent], np.mean(held), rtol=1e-6)
+
+    def _slot(self, moment):
+        return moment.number % self.replay.slots
+
+    def _wrapped(self):
+        return any(life.first_held > 0 for life in self.lives)
+
+    def _empty_replay(self, slots):
+        return Replay([life.spec for life in self.lives], self.settings, slots, CPU)
+
+
+TestReplayAgainstLives = ReplayAgainstLives.TestCase
+TestReplayAgainstLives.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
