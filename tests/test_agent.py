@@ -218,3 +218,9 @@ def test_evaluations_need_a_new_environment_each_time(small):
     one = Target()
     with pytest.raises(MRQError, match="make a new one at every call"):
         MRQ(lambda: one, hyperparameters=small).learn(60, evaluate_every=20)
+
+
+def test_hyperparameters_of_another_algorithm_are_refused(small):
+    with pytest.raises(MRQError, match=r"those of MR\.Q, not of PPO"):
+        MRQ("Pendulum-v1", algorithm="ppo", hyperparameters=small)
+    assert MRQ("Pendulum-v1", algorithm="mrq", hyperparameters=small).task == "Pendulum-v1"

@@ -158,5 +158,7 @@ def test_a_run_of_an_algorithm_that_is_not_there_is_read_alone(monkeypatch, tmp_
     found = RunFolder(tmp_path / "run")
     assert (found.title, found.label, len(found.evaluations())) == ("Tiny", "Tiny", 2)
     for call in (lambda: resume([found.path], 50, Recording()), lambda: MRQ.load(found.path)):
-        with pytest.raises(MRQError, match="is one of Tiny, which this version of mrq does not have"):
+        with pytest.raises(
+            MRQError, match="was trained with Tiny, an algorithm that this version of mrq does not have"
+        ):
             call()

@@ -10,7 +10,7 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
-from mrq.algorithms.registry import DEFAULT, algorithm_named
+from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
 from mrq.environments.history import empty_history
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment, make_environment
@@ -49,7 +49,7 @@ class MRQ:
         *,
         seed: int = 0,
         task: str | None = None,
-        algorithm: str = DEFAULT,
+        algorithm: str | None = None,
         hyperparameters: Any = None,
         device: str = "auto",
         compile: Switch = Settings.compile,
@@ -70,7 +70,7 @@ class MRQ:
             compile=compile,
             precision=precision,
             overlap=overlap,
-            hyperparameters=hyperparameters or algorithm_named(algorithm).hyperparameters(),
+            hyperparameters=_hyperparameters(algorithm, hyperparameters),
         ).completed([self.task])
         on = chosen_device(device)
         self._population = build_population(
@@ -253,6 +253,16 @@ class _AfterEveryStep(Listener):
 
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         return self._function()
+
+
+def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:
+    """Returns the hyperparameters given, or the algorithm's own; refuses those of another algorithm."""
+    if hyperparameters is None:
+        return algorithm_named(algorithm or DEFAULT).hyperparameters()
+    theirs = algorithm_of(hyperparameters)
+    if algorithm is not None and algorithm_named(algorithm) is not theirs:
+        raise MRQError(f"the hyperparameters are those of {theirs.title}, not of {algorithm_named(algorithm).title}.")
+    return hyperparameters
 
 
 def _make(source: EnvironmentSource) -> Environment:

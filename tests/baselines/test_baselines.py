@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -178,6 +180,35 @@ def test_an_environment_that_fails_leaves_a_checkpoint(tmp_path):
     with pytest.raises(MRQError, match=r"nan_observation \(seed 0\) failed at step 29: the observation .* NaN"):
         trained("ppo", f"{HERE}:nan_observation", tmp_path)
     assert [path.name for path in tmp_path.rglob("000001-*")] == ["000001-step-29"]
+
+
+def test_a_failing_agent_does_not_keep_the_next_ones_from_training(tmp_path):
+    recording = Recording()
+    tasks = [f"{HERE}:nan_observation", "CartPole-v1"]
+    outcome = start([Identity(task, 0) for task in tasks], settings("ppo"), tmp_path, recording)
+    broken, finished = outcome.runs
+    assert (broken.step, finished.step) == (29, 60)
+    assert outcome.failed == [broken]
+    assert any("failed at step 29" in text for text in recording.messages)
+
+
+def test_agents_that_an_interruption_keeps_from_starting_are_named(tmp_path):
+    class Interrupting(Recording):
+        def step(self, steps, steps_per_second):
+            if steps == 30:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    recording = Interrupting()
+    outcome = start([Identity("CartPole-v1", seed) for seed in range(2)], settings("ppo"), tmp_path, recording)
+    assert ([run.seed for run in outcome.runs], outcome.interrupted) == ([0], True)
+    assert "CartPole-v1 (seed 1): not started; give the command again for it" in recording.messages
+
+
+@pytest.mark.slow
+def test_python_ends_in_good_order_after_a_training():
+    code = "from mrq import MRQ; MRQ('Pendulum-v1', algorithm='ppo').learn(150)"
+    for _ in range(3):  # its thread once ended with the process in one of three cases
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_curve_of_a_baseline_marks_no_random_steps(tmp_path, monkeypatch):

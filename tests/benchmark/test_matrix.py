@@ -125,4 +125,4 @@ def test_states_of_runs(tmp_path, small):
     create_run_folder(elsewhere.path, elsewhere.identity, elsewhere.settings, False, {}, 1).close()
     (misplaced,) = jobs(["gym/Ant-v4"], [DEFAULT], [], [0], Settings(steps=100), tmp_path / "PPO")
     state, _, why = state_of(misplaced)
-    assert (state, "is one of PPO, not of MR.Q" in why) == (RunState.UNUSABLE, True)
+    assert (state, "was trained with PPO, not with MR.Q" in why) == (RunState.UNUSABLE, True)

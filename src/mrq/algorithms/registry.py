@@ -44,7 +44,10 @@ def algorithm_of(hyperparameters: object) -> Algorithm:
     for name in ALGORITHMS:
         if (algorithm := algorithm_named(name)).hyperparameters is type(hyperparameters):
             return algorithm
-    raise MRQError(f"{type(hyperparameters).__name__} are no hyperparameters of an algorithm; use the algorithm's own.")
+    raise MRQError(
+        f"hyperparameters must be an object of an algorithm's own, such as mrq.Hyperparameters(), "
+        f"not {type(hyperparameters).__name__}."
+    )
 
 
 def default_algorithm() -> Algorithm:

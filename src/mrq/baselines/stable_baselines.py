@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from mrq.algorithms.algorithm import Algorithm, Learner, Setup
 from mrq.errors import MRQError
-from mrq.interface import SMALLEST_CAPACITY, ReplaySettings
+from mrq.interface import ReplaySettings
+
+EPISODE = 2_000  # observations; the longest episodes of the suites, except for Atari's, have 1,001
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class Defaults:
 
     @property
     def replay(self) -> ReplaySettings:
-        """The smallest one, because the library has its own."""
-        return ReplaySettings(SMALLEST_CAPACITY, 1)
+        """A small one, which only brings back an episode when a run is resumed; the library has its own."""
+        return ReplaySettings(EPISODE, 1)
 
 
 class PPODefaults(Defaults):

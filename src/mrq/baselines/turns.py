@@ -85,7 +85,9 @@ class LibraryThread:
     def __init__(self, environment: RemoteEnvironment) -> None:
         self._environment = environment
         self._request: Request = Finished()
-        weakref.finalize(self, environment.answers.put, None)
+        self._end: weakref.finalize[..., LibraryThread] | None = (
+            None  # ends the thread, when this object or Python ends
+        )
 
     @property
     def wants_outcome(self) -> bool:
@@ -101,7 +103,7 @@ class LibraryThread:
             if isinstance(self._request, Reset):
                 self._environment.answers.put(state)
             else:
-                threading.Thread(target=_run, args=(learn, self._environment.requests), daemon=True).start()
+                self._start(learn)
             self._wait()
         return self._request.action
 
@@ -110,11 +112,25 @@ class LibraryThread:
         self._environment.answers.put(outcome)
         self._wait()
 
+    def _start(self, learn: Callable[[], object]) -> None:
+        if self._end is not None:
+            self._end.detach()  # its thread has finished
+        thread = threading.Thread(target=_run, args=(learn, self._environment.requests), daemon=True)
+        thread.start()
+        self._end = weakref.finalize(self, _end, thread, self._environment.answers)
+
     def _wait(self) -> None:
         self._request = self._environment.requests.get()
         if isinstance(self._request, Failed):
             error, self._request = self._request.error, Finished()
             raise error
+
+
+def _end(thread: threading.Thread, answers: "SimpleQueue[Array | Outcome | None]") -> None:
+    """Ends a library's thread and waits for it, because Python must not end while it runs."""
+    if thread.is_alive() and thread is not threading.current_thread():
+        answers.put(None)
+        thread.join()
 
 
 def _run(learn: Callable[[], object], requests: SimpleQueue[Request]) -> None:

@@ -108,7 +108,7 @@ def state_of(job: Job) -> tuple[RunState, int, str]:
 def _difference(run: RunFolder, job: Job) -> str:
     """Returns how a run differs from its job, as a part of a sentence; "" if it does not."""
     if run.title != job.settings.algorithm.title:
-        return f"is one of {run.title}, not of {job.settings.algorithm.title}"
+        return f"was trained with {run.title}, not with {job.settings.algorithm.title}"
     if run.settings.hyperparameters != job.settings.hyperparameters:
         return "was trained with other hyperparameters"
     for name in ("evaluate_every", "evaluation_episodes"):

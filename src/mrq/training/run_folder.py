@@ -76,7 +76,10 @@ class RunFolder:
     def refuse_unknown_algorithm(self) -> None:
         """Refuses to train or play a run of an algorithm that this version of mrq does not have."""
         if self._algorithm() is None:
-            raise MRQError(f"the run in {self.path} is one of {self.title}, which this version of mrq does not have.")
+            raise MRQError(
+                f"the run in {self.path} was trained with {self.title}, an algorithm that this version of mrq does not "
+                "have."
+            )
 
     @property
     def label(self) -> str:
@@ -241,7 +244,7 @@ def create_run_folder(
         "machine": machine(),
         "versions": versions(),
     }
-    refuse_existing(path)
+    refuse_existing(path, settings.algorithm.title)
     text = json.dumps(document, indent=1) + "\n"
     place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -289,10 +292,17 @@ def occupied(path: Path) -> bool:
     return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
 
 
-def refuse_existing(path: Path) -> None:
-    """Refuses a path that is taken."""
-    if occupied(path):
-        raise MRQError(
-            f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
-            "or choose another place with --runs."
-        )
+def refuse_existing(path: Path, title: str) -> None:
+    """Refuses a path that is taken; `title` is that of the algorithm that wants it."""
+    if not occupied(path):
+        return
+    try:
+        other = RunFolder(path).title
+    except MRQError:
+        other = title
+    if other != title:
+        raise MRQError(f"{path} already holds a run of {other}; choose another place with --runs.")
+    raise MRQError(
+        f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
+        "or choose another place with --runs."
+    )

@@ -28,7 +28,7 @@ from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
 from mrq.training.population import AgentState, Population
-from mrq.training.run_folder import RunFolder, create_run_folder, refuse_existing, run_path
+from mrq.training.run_folder import RunFolder, create_run_folder, occupied, refuse_existing, run_path
 from mrq.training.settings import Settings, checked_seeds
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
@@ -58,20 +58,34 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     tasks = list(dict.fromkeys(identity.task for identity in identities))
     settings = settings.completed(tasks)
     for identity in identities:
-        refuse_existing(run_path(root, *identity))
+        refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
     probes = probe(tasks, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], False)
-    for together in _groups(identities, settings):
-        population = make_population(together, probes, settings, compiled, listener.message)
-        with closing(population.environments):
-            runs = _create_folders(population, probes, settings, root)
-            evaluated = evaluation_environments(together, probes, settings)
-            outcome = _joined(outcome, _train(population, evaluated, runs, settings, listener))
+    groups = _groups(identities, settings)
+    for place, together in enumerate(groups):
+        names = ", ".join(identity.name for identity in together)
         if outcome.interrupted:
-            break
+            listener.message(f"{names}: not started; give the command again for it")
+            continue
+        if len(groups) > 1:
+            listener.message(f"{names} ({place + 1} of {len(groups)})")
+        try:
+            population = make_population(together, probes, settings, compiled, listener.message)
+            with closing(population.environments):
+                runs = _create_folders(population, probes, settings, root)
+                evaluated = evaluation_environments(together, probes, settings)
+                trained = _train(population, evaluated, runs, settings, listener)
+        except MRQError as error:
+            if len(groups) == 1:
+                raise
+            listener.message(f"{names}: {error}")
+            paths = [run_path(root, *identity) for identity in together]
+            begun = [RunFolder(path) for path in paths if occupied(path)]
+            trained = Outcome(begun, begun, False)
+        outcome = _joined(outcome, trained)
     return outcome
 
 
@@ -128,6 +142,8 @@ def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machin
         run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
     outcome = Outcome(runs, [run for run in runs if run not in states], False)
     for together in _at_the_same_place(states, probes):
+        if len(together) < len(runs):
+            listener.message(", ".join(run.identity.name for run in together))
         try:
             resumed = _resume_together(together, states, probes, listener)
         except MRQError as error:

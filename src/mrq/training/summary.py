@@ -38,8 +38,10 @@ def summarise(folders: list[Path], video: Path | None = None) -> None:
             say(f"learning curve  {folder / CURVE}")
         if video is not None:
             say(f"video           {video}")
-        more = "" if run.unfinished else f" --steps {2 * run.settings.total_steps}"
-        say(f"train longer    {resume_command([run])}{more}")
+        if run.unfinished:
+            say(f"resume          {resume_command([run])}")
+        else:
+            say(f"train longer    {resume_command([run])} --steps {2 * run.settings.total_steps}")
 
 
 def last_evaluation(run: RunFolder) -> str | None:
