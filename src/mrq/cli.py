@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -271,12 +272,13 @@ def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = 
 
 
 def asked_algorithm(arguments: Sequence[str]) -> str:
-    """Finds the algorithm on the command line, before its hyperparameters become options."""
-    for place, argument in enumerate(arguments[:-1]):
-        if argument == "--algorithm":
-            return arguments[place + 1]
-    prefix = "--algorithm="
-    return next((argument.removeprefix(prefix) for argument in arguments if argument.startswith(prefix)), DEFAULT)
+    """Finds the algorithm on the command line, before its hyperparameters become options; of several, the first."""
+    asked = DEFAULT
+    for argument, following in pairwise([*arguments, ""]):
+        name, _, value = argument.partition("=")
+        if name == "--algorithm":
+            asked = value or following  # a repeated option replaces the one before
+    return DEFAULT if asked.startswith("-") or not asked else asked
 
 
 def parse(arguments: Sequence[str]) -> "Command":

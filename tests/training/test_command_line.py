@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from mrq import MRQError
+from mrq import MRQError, cli
 from mrq.cli import main
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.run_folder import RunFolder
@@ -458,3 +458,19 @@ def test_report_writes_a_page_and_figures_of_runs(finished, tmp_path):
     assert figure.read_text() in page
     assert "gym/CartPole-v1" in page
     assert f'<td class="text">{importlib.metadata.version("torch")}</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "algorithm"),
+    [
+        (["train", "Pendulum-v1"], "mrq"),
+        (["train", "--algorithm", "ppo", "Pendulum-v1"], "ppo"),
+        (["train", "Pendulum-v1", "--algorithm=sac"], "sac"),
+        (["train", "Pendulum-v1", "--algorithm", "ppo", "--algorithm", "td3"], "td3"),
+        (["bench", "gym", "--algorithm", "drqv2", "ppo"], "drqv2"),
+        (["bench", "gym", "--algorithm", "--dry-run"], "mrq"),
+        (["bench", "gym", "--algorithm"], "mrq"),
+    ],
+)
+def test_the_algorithm_is_found_before_its_options_are_known(arguments, algorithm):
+    assert cli.asked_algorithm(arguments) == algorithm

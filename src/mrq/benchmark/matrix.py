@@ -102,6 +102,11 @@ def state_of(job: Job) -> tuple[RunState, int, str]:
     if difference := _difference(run, job):
         return RunState.UNUSABLE, 0, f"the run in {job.path} {difference}; choose another place with --runs."
     due = step < job.settings.total_steps or (step == run.settings.total_steps and unfinished)
+    try:
+        if due and step:
+            run.refuse_earlier_format(run.checkpoint)
+    except MRQError as error:
+        return RunState.UNUSABLE, step, str(error)
     return (RunState.UNFINISHED if due else RunState.FINISHED), step, ""
 
 

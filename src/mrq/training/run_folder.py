@@ -131,11 +131,7 @@ class RunFolder:
 
     def counters_of(self, checkpoint: Path) -> dict[str, Any]:
         """Reads a checkpoint's counters; refuses a checkpoint that belongs to another run.json."""
-        if (checkpoint / "seconds.json").exists():
-            raise MRQError(
-                f"the run in {self.path} was trained by a version of mrq before 0.2, which saved {self.title} in "
-                "another way; reports still read it, but it cannot be resumed or evaluated."
-            )
+        self.refuse_earlier_format(checkpoint)
         counters = checkpoints.read_counters(checkpoint)
         written = counters["run"]
         # Earlier versions had neither other algorithms nor every hyperparameter.
@@ -147,6 +143,14 @@ class RunFolder:
                 "checkpoint; restore the file from a copy."
             )
         return counters
+
+    def refuse_earlier_format(self, checkpoint: Path) -> None:
+        """Refuses a checkpoint of another library's algorithm from before version 0.2."""
+        if (checkpoint / "seconds.json").exists():
+            raise MRQError(
+                f"the run in {self.path} was trained by a version of mrq before 0.2, which saved {self.title} in "
+                "another way; reports still read it, but it cannot be resumed or evaluated."
+            )
 
     def check_spaces(self, spaces: dict[str, str]) -> None:
         for kind, space in spaces.items():
