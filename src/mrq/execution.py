@@ -97,7 +97,7 @@ class Work:
 
     It runs as written; after `compile` the functions it calls run compiled; after `capture` the whole is recorded as a
     CUDA graph, once it is warm, and replayed. Every call does the work exactly once, so nothing ever has to be undone.
-    `run` must not hold whoever holds the Work: the cycle would keep its device memory alive.
+    `run` must not hold the object that holds the Work: the cycle would keep its device memory alive.
     """
 
     def __init__(

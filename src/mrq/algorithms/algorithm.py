@@ -101,7 +101,10 @@ class Learner(Protocol):
         """Returns how many numbers one agent learns."""
 
     def state_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Returns one agent's tensors and counters: all that it needs to continue, alone or beside others."""
+        """Returns all that one agent needs to continue: its own tensors, and counters.
+
+        Agents can continue together if their counters are equal; what differs between agents belongs in the tensors.
+        """
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
         """Restores what `state_of` returned."""
