@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -25,6 +27,21 @@ def small() -> Hyperparameters:
 @pytest.fixture
 def spec() -> Spec:
     return Spec(frame_shape=(3,), history=1, action_size=2, discrete=False)
+
+
+@pytest.fixture
+def full_precision() -> None:
+    """Makes a GPU compute in float32, and the same at every call."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.deterministic = True
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """Captures work that runs as written; compiling takes most of a minute, and is tested once per kind."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -41,8 +41,12 @@ def advance(population, steps):
         update(population, never)
 
 
-def accelerated(population, failed):
-    """Compiles, and on a GPU captures, all of a population's work."""
+def failed(error) -> None:
+    raise AssertionError("compiling or capturing failed") from error
+
+
+def accelerated(population):
+    """Compiles, and on a GPU captures, all of a population's work; a failure fails the test."""
     accelerate(population.works, population.device, failed)
     return population
 

@@ -13,13 +13,15 @@ from tests.environments_for_tests import Counting, Pixels
 from tests.training.populations import (
     FLEETS,
     KINDS,
-    accelerated,
     advance,
     assert_alike,
     assert_equal,
     fleet,
     never,
     population,
+)
+from tests.training.populations import (
+    accelerated as captured,
 )
 
 pytestmark = [
@@ -28,28 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*out of date"),
 ]
 GPU = torch.device("cuda")
-
-
-@pytest.fixture
-def full_precision():
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.deterministic = True
-
-
-@pytest.fixture
-def uncompiled():
-    """Captures work that runs as written; compiling takes most of a minute, and is tested once per kind."""
-    with torch.compiler.set_stance("force_eager"):
-        yield
-
-
-def failed(error) -> None:
-    raise AssertionError("compiling or capturing failed") from error
-
-
-def captured(agents):
-    return accelerated(agents, failed)
 
 
 @KINDS

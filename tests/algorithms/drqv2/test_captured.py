@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.algorithms.drqv2.pixels import SMALL, MovingColumn
-from tests.training.populations import accelerated, advance, assert_alike, fleet, population
+from tests.training.populations import accelerated, advance, assert_alike, failed, fleet, population
 
 pytestmark = [
     pytest.mark.gpu,
@@ -15,23 +15,6 @@ pytestmark = [
 ]
 GPU = torch.device("cuda")
 FLEET = (MovingColumn, partial(MovingColumn, actions=3))
-
-
-@pytest.fixture
-def full_precision():
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.deterministic = True
-
-
-@pytest.fixture
-def uncompiled():
-    with torch.compiler.set_stance("force_eager"):
-        yield
-
-
-def failed(error) -> None:
-    raise AssertionError("compiling or capturing failed") from error
 
 
 def made(overlap=False):
@@ -47,7 +30,7 @@ def compare(first, second, steps):
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_captured_is_eager(overlap, full_precision, uncompiled):
-    captured = accelerated(made(overlap), failed)
+    captured = accelerated(made(overlap))
     compare(captured, made(overlap), steps=40)
     assert all(work.captured for work in captured.works)
     assert len(captured.replay.actions[0, :40].unique()) > 20  # each replayed graph uses noise of its own
@@ -55,11 +38,11 @@ def test_captured_is_eager(overlap, full_precision, uncompiled):
 
 def test_compiled_is_eager(full_precision):
     # After one update: Adam turns rounding of the smallest gradients into whole steps, which ReLU then amplifies.
-    compare(accelerated(made(), failed), made(), steps=SMALL.random_steps + 1)
+    compare(accelerated(made()), made(), steps=SMALL.random_steps + 1)
 
 
 def test_compiled_and_captured_is_compiled(full_precision):
-    compiled, captured = made(), accelerated(made(), failed)
+    compiled, captured = made(), accelerated(made())
     for work in compiled.works:
         work.compile(failed)
     compare(captured, compiled, steps=40)
@@ -67,10 +50,10 @@ def test_compiled_and_captured_is_compiled(full_precision):
 
 
 def test_each_agent_of_a_captured_fleet_equals_its_task_alone(full_precision, uncompiled):
-    together = accelerated(fleet(FLEET, (0, 1), SMALL, device=GPU), failed)
+    together = accelerated(fleet(FLEET, (0, 1), SMALL, device=GPU))
     advance(together, 40)
     for agent, make in enumerate(FLEET):
-        alone = accelerated(population(make, (agent,), SMALL, device=GPU), failed)
+        alone = accelerated(population(make, (agent,), SMALL, device=GPU))
         advance(alone, 40)
         assert_alike(together.state_of(agent), alone.state_of(0))
 
@@ -83,7 +66,7 @@ def test_gpu_and_cpu_agree(full_precision, uncompiled):
 
 
 def test_bf16_trains():
-    agents = accelerated(population(MovingColumn, (0,), SMALL, device=GPU, dtype=torch.bfloat16), failed)
+    agents = accelerated(population(MovingColumn, (0,), SMALL, device=GPU, dtype=torch.bfloat16))
     advance(agents, 30)
     assert all(metric.isfinite().all() for metric in agents.learner.metrics.values())
     assert all(tensor.dtype == torch.float32 for tensor in agents.learner.state_of(0)[0].values())
