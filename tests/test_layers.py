@@ -11,15 +11,17 @@ import mrq
 from mrq.algorithms.registry import ALGORITHMS
 
 SOURCE = Path(mrq.__file__).parent
-NEUTRAL = {"errors", "execution", "interface", "padding", "processes", "version"}
+NEUTRAL = {"errors", "execution", "files", "interface", "padding", "processes", "restoring", "version"}
 ALLOWED = {
     "errors": set(),
     "version": set(),
     "execution": set(),
+    "files": set(),
     "interface": {"errors", "execution"},
     "padding": set(),
     "processes": set(),
     "randomness": set(),
+    "restoring": set(),
     "terminal": set(),
     "replay": NEUTRAL,
     "environments": NEUTRAL,

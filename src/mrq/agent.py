@@ -2,7 +2,7 @@
 
 import operator
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +27,6 @@ from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
 from mrq.training.loop import save
-from mrq.training.population import AgentState
 from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, fingerprint, occupied
 from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
@@ -82,6 +81,7 @@ class MRQ:
             overlaps(self._settings, on),
         )
         self._folder: Path | None = None  # where this agent's run is recorded
+        self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
         self._prediction = generator(self.seed, Stream.PREDICTION)
 
     @property
@@ -169,11 +169,20 @@ class MRQ:
             run.close()
 
     @classmethod
-    def load(cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto") -> Self:
-        """The agent saved or trained in a folder. Without `env`, its environment is made again from its id."""
+    def load(
+        cls, path: str | Path, env: EnvironmentSource | None = None, device: str = "auto", trust: bool = False
+    ) -> Self:
+        """The agent saved or trained in a folder. Without `env`, its environment is made again from its id.
+
+        With `trust`, code that the folder brings may be run: a module that its environment names, and the files of
+        Stable-Baselines3's algorithms.
+        """
         run = RunFolder(Path(path).absolute())
         run.refuse_unknown_algorithm()
-        _ = run.checkpoint  # there must be one
+        run.refuse_untrusted(trust, env is not None)
+        state = run.saved_state(print)
+        if state is None:
+            raise MRQError(f"the run in {run.path} has no checkpoint yet.")
         try:
             source = make_environment(run.task) if env is None else env
         except MRQError as error:
@@ -192,8 +201,8 @@ class MRQ:
         agent._folder = run.path
         if env is None:
             agent._source = run.task
-        state = run.saved_state()
-        load(agent._population, 0, run, None if state is None else AgentState(*state), print)
+        load(agent._population, 0, run, state, print)
+        agent._loaded = state.counters
         return agent
 
     def _recording_at(self, path: Path, settings: Settings) -> RunFolder:
@@ -204,6 +213,7 @@ class MRQ:
             return run
         run = self._open(path)
         run.extend(settings.total_steps)
+        run.check_evaluations(self._loaded)
         run.rewind(self._population.evaluated_at)
         return run
 

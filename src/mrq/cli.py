@@ -63,13 +63,19 @@ class Evaluate:
     """Also film the first episodes, up to 1,000 frames, as .mp4 or .gif."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    trust: bool = False
+    """The run folder may bring code that is run: a module that its environment names, and pickled files."""
+    env: str | None = None
+    """Play in this environment, such as my_module:make, rather than in the one that the run folder names."""
 
     def run(self) -> None:
         from mrq.training.playing import play
         from mrq.training.summary import summarise
 
         folder, video = self.run_folder.absolute(), None if self.video is None else self.video.absolute()
-        evaluation = play(folder, self.episodes, self.deterministic, video, self.device)
+        evaluation = play(
+            folder, self.episodes, self.deterministic, video, self.device, say, trust=self.trust, environment=self.env
+        )
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
         summarise([folder], video)
 
@@ -82,13 +88,17 @@ class Resume:
     """Run folders; those that stand at the same step train together."""
     steps: int | None = None
     """Train up to this step instead of the one first asked for."""
+    trust: bool = False
+    """The run folders may bring code that is run: modules that their environments name, and pickled files."""
+    env: str | None = None
+    """Train in this environment, such as my_module:make, rather than in the one that the run folders name."""
 
     def run(self) -> None:
         from mrq.training.listeners.progress_bar import ProgressBar
         from mrq.training.runs import resume
         from mrq.training.summary import conclude
 
-        conclude(resume(self.run_folders, self.steps, ProgressBar()))
+        conclude(resume(self.run_folders, self.steps, ProgressBar(), trust=self.trust, environment=self.env))
 
 
 @dataclass(frozen=True)
@@ -181,6 +191,8 @@ class Bench:
     With --engine ray this may also be an address, such as s3://bucket/runs."""
     dry_run: bool = False
     """Only say what there is to do, and what it would cost."""
+    trust: bool = False
+    """Also resume unfinished runs of Stable-Baselines3's algorithms, whose pickled files may run code."""
     engine: Literal["local", "ray"] = "local"
     """This machine, or a Ray cluster."""
     cluster: Cluster = field(default_factory=Cluster)
@@ -201,6 +213,7 @@ class Bench:
             runs=self.runs,
             cluster=self.cluster if self.engine == "ray" else None,
             dry_run=self.dry_run,
+            trust=self.trust,
         )
         bench(request, say, show)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mrq.execution import Function
 
 Array = NDArray[Any]
+Say = Callable[[str], None]  # tells the user something, in one line
 SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
 LONGEST_HORIZON = 50
 

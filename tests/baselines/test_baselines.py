@@ -84,7 +84,7 @@ def test_an_interrupted_baseline_is_resumed_with_each_evaluation_once(scripted, 
     stopped = trained("ppo", "CartPole-v1", tmp_path / "stopped", seed=1, listener=Interrupting())
     assert [step for step, _ in evaluations(stopped)] == [0, 20]
     assert [folder.name for folder in (stopped / "checkpoints").iterdir()] == ["000001-step-30"]
-    outcome = resume([stopped], None, QUIET)
+    outcome = resume([stopped], None, QUIET, trust=True)
     assert (outcome.interrupted, outcome.runs[0].step) == (False, 60)
     assert evaluations(stopped) == evaluations(through)
 
@@ -105,16 +105,16 @@ def test_stable_baselines(algorithm, task, tmp_path):
     document = json.loads((run / "run.json").read_text())
     assert document["algorithm"] == algorithm.upper()
     assert document["parameters"] > 1_000
-    played = play(run, 3, False, None, "cpu")
+    played = play(run, 3, False, None, "cpu", trust=True)
     assert len(played.returns) == 3
-    assert play(run, 3, False, None, "cpu") == played
-    first, second = (MRQ.load(run) for _ in range(2))
+    assert play(run, 3, False, None, "cpu", trust=True) == played
+    first, second = (MRQ.load(run, trust=True) for _ in range(2))
     assert first.num_timesteps == 60
     observation = np.zeros((2, *first.observation_space.shape), first.observation_space.dtype)
     actions, _ = first.predict(observation)
     np.testing.assert_array_equal(second.predict(observation)[0], actions)
     assert all(first.action_space.contains(action) for action in actions)
-    resume([run], 90, QUIET)
+    resume([run], 90, QUIET, trust=True)
     assert [step for step, _ in evaluations(run)] == [0, 20, 40, 60, 80, 90]
     assert RunFolder(run).step == 90
 
@@ -126,13 +126,13 @@ def test_each_agent_of_a_baseline_trains_alone(tmp_path):
     assert [training.identities for training in recording.all("training_begins")] == [[each] for each in identities]
     for run in outcome.runs:
         assert steps_in(run.path) == [0, 20, 40, 60]
-    outcome = resume([run.path for run in outcome.runs], 70, QUIET)
+    outcome = resume([run.path for run in outcome.runs], 70, QUIET, trust=True)
     assert [run.step for run in outcome.runs] == [70, 70]
 
 
 def model_of(run):
     """Returns the library's model of a saved agent."""
-    return MRQ.load(run)._population.learner._model
+    return MRQ.load(run, trust=True)._population.learner._model
 
 
 def test_td3_resumes_with_its_replay(tmp_path):
@@ -155,7 +155,7 @@ def test_the_library_stores_each_transition_once_with_its_own_next_state():
 
 def test_a_replay_grows_with_the_steps_asked_for(tmp_path):
     run = trained("td3", "Pendulum-v1", tmp_path)
-    agent = MRQ.load(run)
+    agent = MRQ.load(run, trust=True)
     agent._population.expect(90)
     held, larger = model_of(run).replay_buffer, agent._population.learner._model.replay_buffer
     assert (held.buffer_size, larger.buffer_size, larger.size()) == (60, 90, held.size())
@@ -165,7 +165,7 @@ def test_a_replay_grows_with_the_steps_asked_for(tmp_path):
     in_order = stable_learner.grown(held, 90)
     assert in_order.rewards[:60, 0].tolist() == [*larger.rewards[2:60, 0].tolist(), 1.0, 2.0]
     assert (in_order.pos, in_order.full) == (60, False)
-    resume([run], 90, QUIET)
+    resume([run], 90, QUIET, trust=True)
     assert model_of(run).replay_buffer.size() == 90
 
 
@@ -229,7 +229,7 @@ def test_a_damaged_checkpoint_is_reported_and_kept(tmp_path):
     file = latest_checkpoint(run / "checkpoints") / "learner.safetensors"
     file.write_bytes(b"nothing")
     with pytest.raises(MRQError, match=r"000001-step-60 is damaged: learner.safetensors is .* changed since it was"):
-        resume([run], 70, QUIET)
+        resume([run], 70, QUIET, trust=True)
     assert file.read_bytes() == b"nothing"
 
 
@@ -238,10 +238,14 @@ def test_a_checkpoint_that_the_library_cannot_read_is_reported_and_kept(tmp_path
     saved = latest_checkpoint(run / "checkpoints")
     nothing = {"model": np.zeros(10, np.uint8)}
     write_checkpoint(run / "checkpoints", nothing, read_arrays(saved), read_counters(saved))
-    for call in (lambda: resume([run], 70, QUIET), lambda: play(run, 1, True, None, "cpu"), lambda: MRQ.load(run)):
+    for call in (
+        lambda: resume([run], 70, QUIET, trust=True),
+        lambda: play(run, 1, True, None, "cpu", trust=True),
+        lambda: MRQ.load(run, trust=True),
+    ):
         with pytest.raises(MRQError, match=r"cannot read the checkpoint of Pendulum-v1 \(seed 0\) \(.*\); install the"):
             call()
-    assert [path.name for path in (run / "checkpoints").iterdir()] == ["000002-step-60"]
+    assert latest_checkpoint(run / "checkpoints").name == "000002-step-60"
 
 
 def test_what_a_baseline_cannot_do_is_said(tmp_path):
@@ -266,7 +270,11 @@ def test_a_baseline_of_version_0_1_is_read_but_not_trained_or_played(tmp_path):
     del document["settings"]["hyperparameters"]  # those of MR.Q were not written, and a baseline had none
     (run / "run.json").write_text(json.dumps(document))
     refusal = "was trained by a version of mrq before 0.2, which saved TD3 in another way; reports still read it, but"
-    for call in (lambda: resume([run], 70, QUIET), lambda: play(run, 1, True, None, "cpu"), lambda: MRQ.load(run)):
+    for call in (
+        lambda: resume([run], 70, QUIET, trust=True),
+        lambda: play(run, 1, True, None, "cpu", trust=True),
+        lambda: MRQ.load(run, trust=True),
+    ):
         with pytest.raises(MRQError, match=refusal):
             call()
     assert len(RunFolder(run).evaluations()) == 4
@@ -280,9 +288,9 @@ def test_the_commands_train_play_and_resume_a_baseline(tmp_path):
     code, out, err = mrq("train", "Pendulum-v1", "--algorithm", "td3", *arguments, cwd=tmp_path)
     assert code == 0, err
     assert "replay" not in out, "the library has its own"
-    code, out, err = mrq("evaluate", "runs/Pendulum-v1/seed-0", "--episodes", 1, cwd=tmp_path)
+    code, out, err = mrq("evaluate", "runs/Pendulum-v1/seed-0", "--episodes", 1, "--trust", cwd=tmp_path)
     assert (code, "(episodes: 1)" in out) == (0, True), err
-    code, out, err = mrq("resume", "runs/Pendulum-v1/seed-0", "--steps", 50, cwd=tmp_path)
+    code, out, err = mrq("resume", "runs/Pendulum-v1/seed-0", "--steps", 50, "--trust", cwd=tmp_path)
     assert (code, "resuming at step 30 of 50" in out) == (0, True), err
     assert [row["step"] for row in rows(tmp_path / "runs" / "Pendulum-v1" / "seed-0")] == ["0", "20", "30", "40", "50"]
 

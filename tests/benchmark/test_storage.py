@@ -18,7 +18,7 @@ from mrq.algorithms.registry import default_algorithm
 from mrq.benchmark import storage
 from mrq.benchmark.matrix import RunState, jobs, state_of
 from mrq.benchmark.storage import Outbox, TakenOver, at_address, at_hand, fetch, is_address, mirror, store_at
-from mrq.training.checkpoint import _write_folder, step_of
+from mrq.training.checkpoint import latest_checkpoint, read_arrays, step_of, write_checkpoint
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.tensorboard import TensorBoard
@@ -86,7 +86,19 @@ def reach(run, step):
     for listener in (EvaluationsFile([run]), TensorBoard([run])):
         listener.evaluation(step, {0: evaluation}, np.array([step]))
         listener.training_ends(step)
-    _write_folder(run.checkpoints, step, lambda folder: (folder / "state").write_text(f"learned by {step}"))
+    learn(run, step)
+
+
+def learn(run, step):
+    """Writes a checkpoint."""
+    return write_checkpoint(run.checkpoints, {}, {"state": np.array(step)}, {"steps": step})
+
+
+def learned(folder):
+    """Returns what the latest checkpoint in a run folder holds."""
+    checkpoint = latest_checkpoint(folder / "checkpoints")
+    assert step_of(checkpoint) == read_arrays(checkpoint)["state"]
+    return step_of(checkpoint)
 
 
 def test_a_run_is_fetched_and_mirrored_as_it_was_sent(store, job, tmp_path):
@@ -100,8 +112,7 @@ def test_a_run_is_fetched_and_mirrored_as_it_was_sent(store, job, tmp_path):
     assert fetch(store, RUN, tmp_path / "other") == "000003-step-300"
     other = RunFolder(tmp_path / "other")
     assert other.evaluations() == run.evaluations()
-    assert [path.name for path in other.checkpoint.iterdir()] == ["state"]
-    assert (other.checkpoint / "state").read_text() == "learned by 300"
+    assert learned(other.path) == 300
     assert {path.split("/")[1] for path in store.listed(RUN) if path.startswith("checkpoints")} == {"000003-step-300"}
     assert any(path.startswith("tensorboard/") for path in store.listed(RUN))
     mirror(store, tmp_path / "driver")
@@ -137,16 +148,15 @@ def test_a_worker_may_stop_at_any_change(begun, store, job, tmp_path):
         next_one = folder / "next"
         fetched = fetch(there, RUN, next_one)
         if fetched is not None:
-            step = step_of(next_one / "checkpoints" / fetched)
-            assert (next_one / "checkpoints" / fetched / "state").read_text() == f"learned by {step}"
+            step = learned(next_one)
             evaluated = [0, 100] if begun else [100]
             assert [at for at in steps_in(next_one) if at <= step] == [at for at in evaluated if at <= step]
         mirror(there, folder / "driver")
         state, step, why = state_of(replace(job, root=folder / "driver"))
         assert (state.due, why) == (True, "")  # the run can be resumed, whatever was sent of it
-        assert step == (0 if fetched is None else step_of(Path(fetched)))
-        places.append((fetched, state))
-    steps = [-1 if fetched is None else step_of(Path(fetched)) for fetched, _ in places]
+        assert step == (0 if fetched is None else learned(next_one))
+        places.append((-1 if fetched is None else learned(next_one), state))
+    steps = [step for step, _ in places]
     assert steps == sorted(steps)
     assert steps.count(0 if begun else -1) > 8  # stops at files before the checkpoint, and at its own
     assert steps[-1] == 100
@@ -155,18 +165,15 @@ def test_a_worker_may_stop_at_any_change(begun, store, job, tmp_path):
 
 
 def test_a_checkpoint_may_have_folders(store, job, tmp_path):
-    def fill(folder):
-        (folder / "replay" / "deep").mkdir(parents=True)
-        (folder / "replay" / "deep" / "sent").write_text("of the checkpoint")
-
     outbox = Outbox(store, RUN, job.path, "one")
     run = begin(job)
-    _write_folder(run.checkpoints, 200, fill)
+    deep = learn(run, 200) / "replay" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "sent").write_text("of the checkpoint")
     run.close()
     outbox.send()
     assert fetch(store, RUN, tmp_path / "other") == "000001-step-200"
-    other = RunFolder(tmp_path / "other")
-    assert (other.checkpoint / "replay" / "deep" / "sent").read_text() == "of the checkpoint"
+    assert (tmp_path / "other" / deep.relative_to(run.path) / "sent").read_text() == "of the checkpoint"
     mirror(store, tmp_path / "driver")
     assert RunFolder(tmp_path / "driver" / RUN).step == 200
 
@@ -276,12 +283,14 @@ def failing(monkeypatch):
 
 
 def checkpoint_replaced_after(monkeypatch, run, files):
-    """Writes the next checkpoint, which removes this one, after so many of its files were linked."""
+    """Writes the next two checkpoints, which removes this one, after so many of its files were linked."""
     link, left = os.link, [files]
 
     def replaced(*arguments):
         if left[0] == 0:
-            _write_folder(run.checkpoints, 200, lambda folder: (folder / "state").write_text("learned by 200"))
+            left[0] -= 1
+            for step in (150, 200):
+                learn(run, step)
         left[0] -= 1
         link(*arguments)
 
@@ -292,17 +301,12 @@ def checkpoint_replaced_after(monkeypatch, run, files):
 def test_a_checkpoint_may_be_removed_while_it_is_copied(files, store, job, tmp_path, monkeypatch):
     outbox = Outbox(store, RUN, job.path, "one")
     run = begin(job)
-
-    def fill(folder):
-        for name in "ab":
-            (folder / name).write_text(name)
-
-    _write_folder(run.checkpoints, 100, fill)
+    learn(run, 100)
     run.close()
     checkpoint_replaced_after(monkeypatch, run, files)
     outbox.send()
-    assert fetch(store, RUN, tmp_path / "other") == "000002-step-200"
-    assert [path.name for path in RunFolder(tmp_path / "other").checkpoint.iterdir()] == ["state"]
+    assert fetch(store, RUN, tmp_path / "other") == "000003-step-200"
+    assert learned(tmp_path / "other") == 200
 
 
 def test_a_partly_removed_checkpoint_is_not_sent(store, job, tmp_path, monkeypatch):
@@ -315,9 +319,8 @@ def test_a_partly_removed_checkpoint_is_not_sent(store, job, tmp_path, monkeypat
 
     def too_late(source, *arguments, **named):
         if source.name == "000001-step-100":
-            (source / "state").unlink()
-            (run.checkpoints / "000002-step-200").mkdir()
-            (run.checkpoints / "000002-step-200" / "state").write_text("learned by 200")
+            (source / "state.npy").unlink()
+            learn(run, 200)
         return copytree(source, *arguments, **named)
 
     monkeypatch.setattr(shutil, "copytree", too_late)

@@ -13,6 +13,7 @@ from mrq import MRQError
 from mrq.training import checkpoint
 from mrq.training.checkpoint import (
     latest_checkpoint,
+    newest_sound,
     read_arrays,
     read_counters,
     read_tensors,
@@ -48,22 +49,66 @@ def test_round_trip(tmp_path):
         np.testing.assert_array_equal(arrays[name], array)
 
 
-def test_only_the_latest_is_kept(tmp_path):
+def test_the_latest_and_the_one_before_are_kept(tmp_path):
     write(tmp_path, 5)
-    write(tmp_path, 900)
+    before = write(tmp_path, 900)
     path = write(tmp_path, 1_000)
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
-    assert step_of(path) == 1_000
+    assert sorted(p.name for p in tmp_path.iterdir()) == [before.name, path.name]
+    assert (step_of(before), step_of(path)) == (900, 1_000)
+    read(before)
+
+
+def test_the_one_before_is_the_one_that_is_named(tmp_path):
+    good, damaged = write(tmp_path, 5), write(tmp_path, 6)
+    path = write_checkpoint(tmp_path, TENSORS, ARRAYS, {"steps": 7}, previous=good)
+    assert sorted(tmp_path.iterdir()) == [good, path]
+    assert not damaged.exists()
+
+
+def test_a_step_is_read_from_the_content(tmp_path):
+    path = write(tmp_path, 5)
+    path.rename(tmp_path / "000001-step-900")
+    assert step_of(tmp_path / "000001-step-900") == 5
+
+
+def test_the_one_before_is_used_where_the_latest_is_damaged(tmp_path):
+    said = []
+    write(tmp_path, 5)
+    latest = write(tmp_path, 6)
+    assert newest_sound(tmp_path, step_of, said.append) == 6
+    assert not said
+    (latest / "frames.npy").unlink()  # it is linked, so writing to it would damage both
+    assert newest_sound(tmp_path, lambda path: (read_arrays(path), step_of(path))[1], said.append) == 5
+    (sentence,) = said
+    assert sentence.endswith(
+        "000002-step-6 is damaged: frames.npy is missing, cut short or changed since it was written; "
+        "the one before it, of step 5, is used."
+    )
+    for file in tmp_path.rglob("checkpoint.json"):
+        file.write_text("{}")
+    with pytest.raises(MRQError, match=r"000002-step-6 is damaged: checkpoint\.json"):
+        newest_sound(tmp_path, step_of, said.append)
+    assert newest_sound(tmp_path / "nothing", step_of, said.append) is None
+
+
+@pytest.mark.parametrize("place", [130, -1])  # in the array, and nowhere that numpy looks at
+def test_a_file_that_the_disk_spoiled_is_written_anew_from_memory(tmp_path, place):
+    frames = write(tmp_path, 5) / "frames.npy"
+    content = bytearray(frames.read_bytes())
+    content[place if place > 0 else content.index(b"    ")] ^= 1
+    frames.write_bytes(content)
+    path = write(tmp_path, 6)
+    assert (path / "frames.npy").stat().st_ino != frames.stat().st_ino
+    read(path)
 
 
 def test_files_that_the_previous_checkpoint_also_has_are_linked_to(tmp_path):
     write(tmp_path, 5)
     frames = tmp_path / "000001-step-5" / "frames.npy"
     was, other = frames.stat().st_ino, ARRAYS | {"flag": np.array(False), "more": ARRAYS["frames"] + 1}
-    write_checkpoint(tmp_path, TENSORS, other, {"steps": 6})
-    path = latest_checkpoint(tmp_path)
+    path = write_checkpoint(tmp_path, TENSORS, other, {"steps": 6})
     assert (path / "frames.npy").stat().st_ino == was
-    assert (path / "frames.npy").stat().st_nlink == 1  # the previous checkpoint is gone
+    assert (path / "frames.npy").stat().st_nlink == 2
     _, arrays, _ = read(path)
     for name, array in other.items():
         np.testing.assert_array_equal(arrays[name], array)

@@ -101,7 +101,7 @@ def test_a_listener_stops_the_training_by_returning_false(settings, tmp_path):
     assert recording.events[-2:] == [("checkpoint", 30, 0), ("training_ends", 30)]
     assert (outcome.interrupted, outcome.runs[0].step, outcome.runs[0].unfinished) == (False, 30, True)
     resumed = Recording()
-    resume([outcome.runs[0].path], None, resumed)
+    resume([outcome.runs[0].path], None, resumed, trust=True)
     (training,) = resumed.all("training_begins")
     assert (training.steps, training.total_steps) == (30, 75)
     assert [steps for steps, _ in resumed.all("step")] == list(range(31, 76))

@@ -121,6 +121,7 @@ class Algorithm:
     observations: tuple[str, ...] = ("vectors", "images")
     actions: tuple[str, ...] = ("continuous", "discrete")
     in_populations: bool = True  # False: one agent per process
+    unpickles: bool = False  # reading its checkpoints may run code that they hold
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # hyperparameters that each one changes
 
     def obstacle(self, spec: Spec) -> str | None:

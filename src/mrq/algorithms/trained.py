@@ -12,6 +12,7 @@ from torch import Tensor
 from mrq.algorithms.optimiser import Moments, Parameters, initial_moments
 from mrq.interface import Array
 from mrq.padding import stack_padded, within
+from mrq.restoring import restore
 
 Networks = dict[str, Parameters]  # by name
 
@@ -44,10 +45,10 @@ class Trained:
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
         """Restores what `state_of` returned."""
         for name, tensor in self._own(agent).items():
-            tensor.copy_(torch.as_tensor(tensors[name]))
+            restore(tensor, tensors, name)
         for network in self.networks:
             for count in self._step_counts(network):
-                count.copy_(torch.as_tensor(tensors[f"steps.{network}"]))
+                restore(count, tensors, f"steps.{network}")
 
     def _step_counts(self, network: str) -> list[Tensor]:
         """Returns one count per parameter; all are the same."""

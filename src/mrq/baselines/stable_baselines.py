@@ -48,7 +48,9 @@ def _algorithm(title: str, hyperparameters: type[Defaults], *actions: str) -> Al
             raise MRQError(f"{title} needs Stable-Baselines3; run: pip install 'mrq-rl[baselines]'") from None
         return StableLearner(setup, title)
 
-    return Algorithm(title.lower(), title, hyperparameters, learner, actions=actions, in_populations=False)
+    return Algorithm(
+        title.lower(), title, hyperparameters, learner, actions=actions, in_populations=False, unpickles=True
+    )
 
 
 PPO = _algorithm("PPO", PPODefaults, "discrete", "continuous")

@@ -1,7 +1,7 @@
 """mrq bench: makes the run matrix that was asked for, trains its fleets, and says how they ended."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mrq.algorithms.algorithm import Algorithm
@@ -15,6 +15,7 @@ from mrq.benchmark.view import View
 from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError
+from mrq.interface import Say
 from mrq.replay.memory import available_memory
 from mrq.training.devices import chosen_device
 from mrq.training.settings import Settings
@@ -24,8 +25,6 @@ MOST_SEEDS = 1_000
 ALL = "all"  # suites, or variants
 INTERRUPTED = 130  # the exit status that shells use for an interrupted command
 MEMORY_SHARE = 0.8  # of a GPU's free memory
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Request:
     runs: str = "runs"  # a folder or an address
     cluster: Cluster | None = None  # None means this machine
     dry_run: bool = False  # only says what there is to do
+    trust: bool = False  # unfinished runs of algorithms that unpickle their checkpoints are resumed too
 
 
 def bench(request: Request, say: Say, show: Callable[[Sequence[Sequence[str]]], None]) -> None:
@@ -53,7 +53,8 @@ def bench(request: Request, say: Say, show: Callable[[Sequence[Sequence[str]]], 
     _refuse_unusable_place(runs, request.cluster)
     with at_hand(runs) as place:
         root = place.absolute()  # workers are in other folders, and environments may change the working directory
-        found = {job: state_of(job) for job in jobs(tasks, algorithms, variants, range(seeds), settings, root)}
+        matrix = jobs(tasks, algorithms, variants, range(seeds), settings, root)
+        found = {job: state_of(job) for job in (replace(job, trust=request.trust) for job in matrix)}
         failed = {
             job: named_as_at(runs, root, problem)
             for job, (state, _, problem) in found.items()

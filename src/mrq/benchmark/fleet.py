@@ -80,7 +80,8 @@ def train(fleet: Sequence[Job], listener: Listener) -> None:
     settings, root = fleet[0].settings, fleet[0].root
     if begun:
         try:
-            if resume([job.path for job in begun], settings.total_steps, listener, settings).interrupted:
+            paths, trust = [job.path for job in begun], fleet[0].trust
+            if resume(paths, settings.total_steps, listener, settings, trust).interrupted:
                 return
         except MRQError as error:
             for job in begun:

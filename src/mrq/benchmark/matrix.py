@@ -41,6 +41,7 @@ class Job:
     label: str  # the algorithm's title, or a variant
     settings: Settings  # complete; their hyperparameters are those of the algorithm or the variant
     root: Path  # its folder is made here, as by `mrq train --runs`
+    trust: bool = False  # code that its folder brings may be run
 
     @property
     def path(self) -> Path:
@@ -103,8 +104,8 @@ def state_of(job: Job) -> tuple[RunState, int, str]:
         return RunState.UNUSABLE, 0, f"the run in {job.path} {difference}; choose another place with --runs."
     due = step < job.settings.total_steps or (step == run.settings.total_steps and unfinished)
     try:
-        if due and step:
-            run.refuse_earlier_format(run.checkpoint)
+        if due:
+            run.refuse_earlier_format()
     except MRQError as error:
         return RunState.UNUSABLE, step, str(error)
     return (RunState.UNFINISHED if due else RunState.FINISHED), step, ""

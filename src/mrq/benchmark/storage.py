@@ -24,8 +24,10 @@ import fsspec
 
 from mrq.benchmark.scratch import keep, scratch_folder
 from mrq.errors import MRQError, one_line
+from mrq.files import ASIDE
+from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import latest_checkpoint
-from mrq.training.run_folder import ASIDE, CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
+from mrq.training.run_folder import CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
 
 SEND_SECONDS = 2.0  # between two times that changes are sent
 LAST_SEND_SECONDS = 300.0  # for which the last changes are retried
@@ -88,16 +90,17 @@ def at_hand(runs: str) -> Iterator[Path]:
 
 
 def mirror(store: Store, folder: Path) -> None:
-    """Copies the tables of all runs, and makes an empty folder for each of their checkpoints."""
+    """Copies the tables of all runs, and what says at which step each of their checkpoints was written."""
     with _reading(store):
         wanted = []
         for path in store.listed():
             *parents, name = path.split("/")
-            table = name in TABLES and CHECKPOINTS not in parents
-            if table or (name == SENT and parents[-2:-1] == [CHECKPOINTS]):
-                folder.joinpath(*parents).mkdir(parents=True, exist_ok=True)
-            if table:
+            if name in TABLES and CHECKPOINTS not in parents:
                 wanted.append(path)
+            if name == SENT and parents[-2:-1] == [CHECKPOINTS]:
+                wanted.append("/".join((*parents, checkpoints.DOCUMENT)))
+        for path in wanted:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
         if wanted:
             store.files.get([store.place(path) for path in wanted], [str(folder / path) for path in wanted])
 

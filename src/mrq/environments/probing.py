@@ -22,19 +22,23 @@ TRIED_STEPS = 20
 class Probe:
     """The result of trying a task out."""
 
+    environment: str  # what was made: the task's, or the one given instead
     spec: Spec
     spaces: dict[str, str]
     seconds: float  # per step
 
 
-def probe(tasks: Sequence[str], timeout: float) -> dict[str, Probe]:
-    """Tries every task out; refuses one that does not work, or that takes `timeout` seconds longer than making may."""
+def probe(tasks: Sequence[str], timeout: float, environment: str | None = None) -> dict[str, Probe]:
+    """Tries every task out; refuses one that does not work, or that takes `timeout` seconds longer than making may.
+
+    `environment`, if given, is the one that is made for every task.
+    """
     probes = {}
-    for task, result in trials(tasks, timeout):
+    for made, result in trials(tasks if environment is None else [environment], timeout):
         if isinstance(result, MRQError):
             raise result
-        probes[task] = result
-    return probes
+        probes[made] = result
+    return probes if environment is None else dict.fromkeys(tasks, probes[environment])
 
 
 def trials(tasks: Sequence[str], timeout: float) -> Iterator[tuple[str, Probe | MRQError]]:
@@ -93,7 +97,7 @@ def try_out(environment: CheckedEnvironment, task: str) -> Probe:
                 environment.reset(0)
     except Misbehaviour as misbehaviour:
         raise MRQError(f"the environment of {task} does not work: {misbehaviour}.") from misbehaviour
-    return Probe(spec, describe_spaces(environment.environment), float(np.median(seconds)))
+    return Probe(task, spec, describe_spaces(environment.environment), float(np.median(seconds)))
 
 
 def describe_spaces(environment: Environment) -> dict[str, str]:

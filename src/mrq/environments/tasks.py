@@ -80,3 +80,9 @@ def paper_task(name: str) -> Task:
 def names_in(suite: str) -> list[str]:
     """Returns the names of the paper's tasks in a suite."""
     return [task.name for task in paper_tasks() if task.suite == suite]
+
+
+def module_of(task: str) -> str:
+    """Returns the module whose code a task outside the suites runs when it is made; "" if it names none."""
+    module, colon, _ = task.removeprefix("gym/").partition(":")
+    return module if colon and suite_of(task) == "gym" else ""

@@ -21,6 +21,7 @@ from mrq.interface import Array, ReplaySettings, Spec, Transitions, common_spec
 from mrq.replay.allocation import FLAGS
 from mrq.replay.priorities import Priorities
 from mrq.replay.storage import Storage
+from mrq.restoring import is_count, refuse_unless, restore
 
 COUNTERS = ("cursor", "filled", "episode_steps")
 BLOCK_BYTES = 64_000_000  # of one array of a saved state, so that most are unchanged when they are saved again
@@ -140,13 +141,25 @@ class Replay:
 
     def load_state_of(self, agent: int, arrays: Mapping[str, Array], counters: Mapping[str, int]) -> None:
         """Restores what `state_of` returned, from a ring of this size or, if it had not wrapped, a smaller one."""
+        self._check(counters)
         for name, block in self._own(agent, counters["filled"]).items():
-            block.copy_(torch.from_numpy(arrays[name]))
-        self.priorities.sums_of(agent, counters["filled"]).copy_(torch.from_numpy(arrays["priority_sums"]))
-        self.priorities.highest[agent] = float(arrays["highest_priority"])
-        self.terminated_before[agent] = bool(arrays["terminated_before"])
+            restore(block, arrays, name, SAVED_AS.get(name.partition("-")[0]))
+        restore(self.priorities.sums_of(agent, counters["filled"]), arrays, "priority_sums")
+        restore(self.priorities.highest[agent], arrays, "highest_priority")
+        restore(self.terminated_before[agent], arrays, "terminated_before")
+        refuse_unless(self.priorities.are_sound(agent), "the priorities")
+        refuse_unless(int(self._storage.preceding[agent].max()) < self.spec.history, "the stacks")
         for name in COUNTERS:
             getattr(self, name)[agent] = counters[name]
+
+    def _check(self, counters: Mapping[str, int]) -> None:
+        """Refuses counters that no ring of this size can have."""
+        cursor, filled, steps = (counters[name] for name in COUNTERS)
+        refuse_unless(is_count(filled, 0, self.slots) and is_count(cursor, -1, self.slots - 1), "the replay's ring")
+        refuse_unless(cursor == filled - 1 if filled < self.slots else cursor >= 0, "the replay's ring")
+        refuse_unless(
+            is_count(steps) and (steps < filled or filled == self.slots or filled == 0), "the episode's length"
+        )
 
     def make_room(self, slots: int) -> bool:
         """Grows to so many slots, if it has fewer; says whether it did. It must not have wrapped."""

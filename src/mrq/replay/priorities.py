@@ -56,6 +56,12 @@ class Priorities:
         """Returns one agent's sums over the blocks of its first slots; all others are 0."""
         return self.sums[agent, : -(-filled // BLOCK)]
 
+    def are_sound(self, agent: int) -> bool:
+        """Says whether one agent's priorities are what drawing relies on: not negative, and added up in the sums."""
+        values, sums, highest = self.values[agent], self.sums[agent], self.highest[agent]
+        added = self._blocks[agent].sum(-1)
+        return bool((values >= 0).all() and highest >= values.max() and torch.allclose(sums, added, rtol=1e-3))
+
     def _refresh(self, rows: Tensor, blocks: Tensor) -> None:
         self.sums[rows, blocks] = self._blocks[rows, blocks].sum(-1)
 

@@ -1,8 +1,8 @@
 """Checkpoints: folders written aside, flushed and renamed, so that a kill at any moment leaves the last good one.
 
 A folder holds `learner.safetensors`, the replay's arrays as .npy and `checkpoint.json` with every counter and each
-file's SHA-256. This module never unpickles anything. A file that the previous checkpoint also has is linked to, not
-written again.
+file's SHA-256. This module never unpickles anything. The checkpoint before the latest one is kept as well. A file that
+did not change since then is compared with it, byte by byte, and linked to; so what a disk spoiled is written anew.
 """
 
 import errno
@@ -14,13 +14,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 
-from mrq.errors import MRQError
+from mrq.errors import DAMAGE, MRQError
+from mrq.files import is_folder, open_new, read_text, reading, remove
 from mrq.interface import Array
 
 if TYPE_CHECKING:
@@ -30,64 +31,108 @@ FORMAT = 2
 LEARNER = "learner.safetensors"
 DOCUMENT = "checkpoint.json"
 UNFINISHED = "unfinished"
+LARGEST_DOCUMENT = 100_000_000  # bytes
+LARGEST_FILE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # what is restored must fit into memory
+Result = TypeVar("Result")
+
+
+class AgentState(NamedTuple):
+    """All that one agent needs to continue, alone or beside others."""
+
+    tensors: "Mapping[str, Array | Tensor]"  # the learner's
+    arrays: Mapping[str, Array]  # the replay's
+    counters: Mapping[str, Any]
 
 
 class CheckpointFault(MRQError):
     """A checkpoint could not be written."""
 
 
-class Digest:
-    """A file that keeps only the SHA-256 of what is written to it."""
+class Damage(MRQError):
+    """A checkpoint cannot be read."""
 
-    def __init__(self) -> None:
-        self.sha256 = hashlib.sha256()
-
-    def write(self, data: Any) -> None:
-        self.sha256.update(data)
+    def __init__(self, checkpoint: Path, name: str) -> None:
+        self.what = (
+            f"the checkpoint {checkpoint} is damaged: {name} is missing, cut short or changed since it was written"
+        )
+        super().__init__(f"{self.what}; restore it from a copy, or train again.")
 
 
 def write_checkpoint(
-    folder: Path, tensors: "Mapping[str, Array | Tensor]", arrays: Mapping[str, Array], counters: Mapping[str, Any]
-) -> None:
-    """Adds a checkpoint to `folder` and then removes the ones before it."""
-    last = latest_checkpoint(folder)
-    kept = {} if last is None else _by_digest(last)
+    folder: Path,
+    tensors: "Mapping[str, Array | Tensor]",
+    arrays: Mapping[str, Array],
+    counters: Mapping[str, Any],
+    previous: Path | None = None,
+) -> Path:
+    """Adds a checkpoint to `folder`, removes all but it and the `previous` one, and returns it.
 
-    def fill(aside: Path) -> None:
-        learner = safetensors.numpy.save({name: np.asarray(tensor) for name, tensor in tensors.items()})
-        files = {LEARNER: _write(aside / LEARNER, lambda file: file.write(learner), kept)}
-        for name, array in arrays.items():
-            save = partial(np.save, arr=array, allow_pickle=False)
-            files[f"{name}.npy"] = _write(aside / f"{name}.npy", save, kept)
-        document = {"format": FORMAT, "counters": dict(counters), "files": files}
-        document["digest"] = _digest(document)
-        text = json.dumps(document, indent=1).encode()
-        _write(aside / DOCUMENT, lambda file: file.write(text), kept)
-
-    _write_folder(folder, counters["steps"], fill)
-
-
-def _write_folder(folder: Path, step: int, fill: Callable[[Path], None]) -> None:
-    """Makes a checkpoint of what `fill` writes into the folder that it is given."""
-    earlier = _finished(folder)
-    number = int(earlier[-1].name.partition("-")[0]) + 1 if earlier else 1
-    aside = folder / UNFINISHED
+    The previous one is by default the latest.
+    """
+    finished = _finished(folder)
+    if previous is None and finished:
+        previous = finished[-1]
+    number = int(finished[-1].name.partition("-")[0]) + 1 if finished else 1
+    place, aside = folder / f"{number:06d}-step-{counters['steps']}", folder / UNFINISHED
     try:
-        shutil.rmtree(aside, ignore_errors=True)
+        remove(aside)
         aside.mkdir(parents=True)
-        fill(aside)
+        _fill(aside, tensors, arrays, counters, previous)
         _flush_folder(aside)
-        aside.rename(folder / f"{number:06d}-step-{step}")
+        aside.rename(place)
         _flush_folder(folder)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        reason = "no space is left on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
-        kept = f"the checkpoint of step {step_of(earlier[-1]):,} is kept" if earlier else "there is none yet"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "no space is left on the disk" if full else str(error)
         raise CheckpointFault(
-            f"the checkpoint of step {step:,} could not be written to {folder}: {reason}; {kept}."
+            f"the checkpoint of step {counters['steps']:,} could not be written to {folder}: {reason}; "
+            f"{_kept(previous)}."
         ) from error
-    for old in earlier:
-        shutil.rmtree(old, ignore_errors=True)
+    for old in finished:
+        if old != previous:
+            shutil.rmtree(old, ignore_errors=True)
+    return place
+
+
+def _fill(
+    aside: Path,
+    tensors: "Mapping[str, Array | Tensor]",
+    arrays: Mapping[str, Array],
+    counters: Mapping[str, Any],
+    previous: Path | None,
+) -> None:
+    learner = safetensors.numpy.save({name: np.asarray(tensor) for name, tensor in tensors.items()})
+    contents: dict[str, Callable[[Any], object]] = {LEARNER: lambda file: file.write(learner)}
+    for name, array in arrays.items():
+        contents[f"{name}.npy"] = partial(np.save, arr=array, allow_pickle=False)
+    known, files = _known(previous), {}
+    for name, write in contents.items():
+        if previous is not None and name in known and _link_unchanged(previous / name, aside / name, write):
+            files[name] = known[name]
+        else:
+            files[name] = _write(aside / name, write)
+    document = {"format": FORMAT, "counters": dict(counters), "files": files}
+    document["digest"] = _digest(document)
+    text = json.dumps(document, indent=1).encode()
+    _write(aside / DOCUMENT, lambda file: file.write(text))
+
+
+def newest_sound(folder: Path, read: Callable[[Path], Result], say: Callable[[str], None]) -> Result | None:
+    """Returns what `read` makes of the latest checkpoint, or of the one before if that is damaged; None without any."""
+    damage: Damage | None = None
+    for checkpoint in reversed(_finished(folder)):
+        try:
+            found = read(checkpoint)
+        except Damage as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            say(f"{damage.what}; the one before it, of step {step_of(checkpoint):,}, is used.")
+        return found
+    if damage is not None:
+        raise damage
+    return None
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
@@ -98,100 +143,145 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 def step_of(checkpoint: Path) -> int:
     """Returns the environment step that a checkpoint was written at."""
-    return int(checkpoint.name.rpartition("-")[2])
+    return int(read_counters(checkpoint)["steps"])
 
 
 def read_counters(checkpoint: Path) -> dict[str, Any]:
     """Reads a checkpoint's counters, after checking them."""
-    return cast(dict[str, Any], _document(checkpoint)["counters"])
+    counters = _document(checkpoint)["counters"]
+    if not isinstance(counters, dict) or type(counters.get("steps")) is not int or counters["steps"] < 0:
+        raise Damage(checkpoint, DOCUMENT)
+    return counters
 
 
 def read_tensors(checkpoint: Path) -> dict[str, Array]:
     """Reads the learner's tensors, after checking them."""
-    _verify(checkpoint, LEARNER, _document(checkpoint)["files"].get(LEARNER))
+    _verify(checkpoint, LEARNER, _digests(checkpoint).get(LEARNER))
     try:
         return safetensors.numpy.load_file(checkpoint / LEARNER)
-    except safetensors.SafetensorError:
-        raise _damaged(checkpoint, LEARNER) from None
+    except (*DAMAGE, safetensors.SafetensorError):
+        raise Damage(checkpoint, LEARNER) from None
 
 
 def read_arrays(checkpoint: Path) -> dict[str, Array]:
     """Maps the replay's arrays from disk, after checking them."""
     arrays = {}
-    for name, digest in _document(checkpoint)["files"].items():
+    for name, digest in _digests(checkpoint).items():
         if name != LEARNER:
             _verify(checkpoint, name, digest)
             try:
                 arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
-            except ValueError:  # not an array, or one that would need pickle
-                raise _damaged(checkpoint, name) from None
+            except DAMAGE:  # not an array, or one that would need pickle
+                raise Damage(checkpoint, name) from None
     return arrays
 
 
 def _finished(folder: Path) -> list[Path]:
     """Lists finished checkpoints, oldest first; only a rename gives a checkpoint such a name."""
-    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name))
-    return sorted(path for path in named if path.is_dir()) if folder.is_dir() else []
+    if folder.is_symlink():
+        raise MRQError(f"{folder} is a symbolic link; replace it with the folder itself.")
+    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name, re.ASCII))
+    return sorted(filter(is_folder, named), key=lambda path: int(path.name.partition("-")[0]))
 
 
 def _document(checkpoint: Path) -> dict[str, Any]:
     try:
-        document = json.loads((checkpoint / DOCUMENT).read_bytes())
+        document = json.loads(read_text(checkpoint / DOCUMENT, LARGEST_DOCUMENT))
         version, digest = document["format"], document.pop("digest")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(checkpoint, DOCUMENT) from None
+    except DAMAGE:
+        raise Damage(checkpoint, DOCUMENT) from None
     if version != FORMAT:
         raise MRQError(
             f"the checkpoint {checkpoint} has format {version} and this version of mrq reads format {FORMAT}; "
             "use the version of mrq that is named in its run.json."
         )
     if digest != _digest(document):
-        raise _damaged(checkpoint, DOCUMENT)
+        raise Damage(checkpoint, DOCUMENT)
     return cast(dict[str, Any], document)
+
+
+def _known(previous: Path | None) -> dict[str, str]:
+    """Returns the digests of the files of the checkpoint before; none if it cannot be read."""
+    try:
+        return {} if previous is None else _digests(previous)
+    except MRQError:
+        return {}
+
+
+def _digests(checkpoint: Path) -> dict[str, str]:
+    """Returns the digest of each of a checkpoint's files, by name; refuses names that lead out of its folder."""
+    files = _document(checkpoint).get("files")
+    names = r"[\w-]+\.npy|" + re.escape(LEARNER)
+    if not isinstance(files, dict) or not all(re.fullmatch(names, name, re.ASCII) for name in files):
+        raise Damage(checkpoint, DOCUMENT)
+    return files
 
 
 def _verify(checkpoint: Path, name: str, digest: str | None) -> None:
     try:
-        with (checkpoint / name).open("rb") as file:
+        with reading(checkpoint / name, LARGEST_FILE) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        raise _damaged(checkpoint, name) from None
+        raise Damage(checkpoint, name) from None
     if found != digest:
-        raise _damaged(checkpoint, name)
+        raise Damage(checkpoint, name)
 
 
-def _damaged(checkpoint: Path, name: str) -> MRQError:
-    return MRQError(
-        f"the checkpoint {checkpoint} is damaged: {name} is missing, cut short or changed since it was written; "
-        "restore it from a copy, or train again."
-    )
+def _kept(previous: Path | None) -> str:
+    """Says which checkpoint is left where one could not be written."""
+    try:
+        return "there is none yet" if previous is None else f"the checkpoint of step {step_of(previous):,} is kept"
+    except MRQError:
+        return "the one before it is kept"
 
 
 def _digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _by_digest(checkpoint: Path) -> dict[str, Path]:
-    """Returns a checkpoint's files by digest; none if it cannot be read."""
-    try:
-        return {digest: checkpoint / name for name, digest in _document(checkpoint)["files"].items()}
-    except MRQError:
-        return {}
+class _Hashed:
+    """A file whose SHA-256 is computed while it is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.sha256 = file, hashlib.sha256()
+
+    def write(self, data: Any) -> None:
+        self.sha256.update(data)
+        self._file.write(data)
 
 
-def _write(path: Path, fill: Callable[[Any], object], kept: Mapping[str, Path]) -> str:
-    """Writes a file, or links to one of the `kept` files that holds the same; returns its digest."""
-    digest = Digest()
-    fill(digest)
-    found = digest.sha256.hexdigest()
+class _Compared:
+    """A file that is compared with what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.equal = file, True
+
+    def write(self, data: Any) -> None:
+        self.equal = self.equal and self._file.read(len(data)) == data
+
+
+def _write(path: Path, write: Callable[[Any], object]) -> str:
+    """Writes a file; returns its digest."""
+    with open_new(path) as file:
+        hashed = _Hashed(file)
+        write(hashed)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashed.sha256.hexdigest()
+
+
+def _link_unchanged(before: Path, path: Path, write: Callable[[Any], object]) -> bool:
+    """Links to a file that holds, to the last byte, what would be written; says whether it did."""
     try:
-        os.link(kept[found], path)
-    except (KeyError, OSError):  # not every disk has links
-        with path.open("wb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-    return found
+        with reading(before, LARGEST_FILE) as file:
+            compared = _Compared(file)
+            write(compared)
+            if not compared.equal or file.read(1):
+                return False
+        os.link(before, path)
+    except OSError:  # it is damaged, or the disk has no links
+        return False
+    return True
 
 
 def _flush_folder(folder: Path) -> None:

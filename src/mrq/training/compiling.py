@@ -2,16 +2,16 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import torch
 
 from mrq.errors import MRQError
 from mrq.execution import Work, accelerate, can_compile
+from mrq.interface import Say
 from mrq.training.settings import Settings
 
-Say = Callable[[str], None]
 UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then saves a third of each update
 COMPILER = "a C++ compiler and Python's headers (Debian: g++ and python3-dev), or Triton on a GPU"
 

@@ -20,8 +20,9 @@ def make_environments(
 ) -> Environments:
     """Makes `copies` environments per agent, side by side; in processes of their own where that is faster."""
     identities = [identity for identity in identities for _ in range(copies)]
-    tasks, names = [identity.task for identity in identities], [identity.name for identity in identities]
-    specs, seconds = [probes[task].spec for task in tasks], [probes[task].seconds for task in tasks]
+    tried, names = [probes[identity.task] for identity in identities], [identity.name for identity in identities]
+    specs, seconds = [probe.spec for probe in tried], [probe.seconds for probe in tried]
+    tasks = [probe.environment for probe in tried]
     processes = settings.workers
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))

@@ -9,7 +9,7 @@ import torch
 
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.errors import MRQError
-from mrq.training.checkpoint import CheckpointFault, write_checkpoint
+from mrq.training.checkpoint import CheckpointFault
 from mrq.training.episodes import Episode
 from mrq.training.evaluation import evaluate
 from mrq.training.listeners.listener import Listener, Training
@@ -130,10 +130,9 @@ def save(
         agents = np.flatnonzero(population.active).tolist()
     unwritten = []
     for agent in agents:
-        tensors, arrays, counters = population.state_of(agent)
+        state = population.state_of(agent)
         try:
-            counters = {**counters, "run": runs[agent].fingerprint}
-            write_checkpoint(runs[agent].checkpoints, tensors, arrays, counters)
+            runs[agent].save(state)
         except CheckpointFault as fault:
             unwritten.append(fault)
         else:

@@ -12,9 +12,8 @@ from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
-from mrq.interface import Array
+from mrq.interface import Array, Say
 from mrq.training.building import build_population
-from mrq.training.checkpoint import read_tensors, step_of
 from mrq.training.devices import chosen_device, set_precision
 from mrq.training.environments import EVALUATED_AT_ONCE, environments_of
 from mrq.training.evaluation import Evaluation, evaluate
@@ -24,7 +23,16 @@ LONGEST_FILM = 1_000  # frames
 FORMATS = (".mp4", ".gif")
 
 
-def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, device: str) -> Evaluation:
+def play(
+    folder: Path,
+    episodes: int,
+    deterministic: bool,
+    video: Path | None,
+    device: str,
+    say: Say = print,
+    trust: bool = False,  # code that the folder brings may be run
+    environment: str | None = None,  # to play in, instead of the one that the folder names
+) -> Evaluation:
     """Evaluates the latest checkpoint of a run; with `video`, films its first episodes."""
     if episodes < 1:
         raise MRQError(f"--episodes is {episodes}; it must be 1 or more.")
@@ -32,29 +40,29 @@ def play(folder: Path, episodes: int, deterministic: bool, video: Path | None, d
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
     run.refuse_unknown_algorithm()
-    checkpoint = run.checkpoint
-    counters = run.counters_of(checkpoint)
-    tensors = read_tensors(checkpoint)  # now, since a training that continues will replace it
+    run.refuse_untrusted(trust, environment is not None)
+    tensors, counters = run.saved_learner(say)  # now, since a training that continues will replace it
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
-    made = [make_environment(run.task, **options) for _ in range(at_once)]
-    with closing(environments_of(run.identity, made)) as environments:
+    made = [make_environment(environment or run.task, **options) for _ in range(at_once)]
+    with closing(environments_of(run.identity, made)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
         one = environments_of(run.identity, made[:1])
         learner = build_population([run.identity], one, run.settings.hyperparameters, chosen, dtype).learner
-        learner.load_state_of(0, tensors, counters.get("learner", counters))
+        with run.restoring():
+            learner.load_state_of(0, tensors, counters.get("learner", counters))
         film = None if video is None else Film(video)
         try:
             evaluated = evaluate(
                 learner,
-                environments,
+                playing,
                 [run.identity],
-                step_of(checkpoint),
+                counters["steps"],
                 episodes,
                 deterministic,
                 before_step=(lambda: None) if film is None else lambda: film.take(made[0]),

@@ -1,32 +1,26 @@
 """P agents in training: their parts, which are built elsewhere, and where they stand."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from mrq.algorithms.algorithm import Learner
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.errors import MRQError
-from mrq.interface import Array, Identity
+from mrq.interface import Identity
 from mrq.replay.allocation import slots_needed
 from mrq.replay.buffer import Replay
+from mrq.restoring import is_count, refuse_unless
 from mrq.training.acting import Acting
+from mrq.training.checkpoint import AgentState
 from mrq.training.episodes import Episodes
+from mrq.training.settings import MOST_STEPS
 
 
 class LossFault(MRQError):
     """A loss became NaN or infinite; the last checkpoint is still sound."""
-
-
-class AgentState(NamedTuple):
-    """All that one agent needs to continue, alone or beside others."""
-
-    tensors: Mapping[str, Array | Tensor]  # the learner's
-    arrays: Mapping[str, Array]  # the replay's
-    counters: Mapping[str, Any]
 
 
 class Population:
@@ -152,6 +146,7 @@ class Population:
     def load_state_of(self, agent: int, state: AgentState) -> str | None:
         """Restores what `state_of` returned; returns a sentence where the environment could not be brought back."""
         counters = state.counters
+        self._check(agent, counters)
         self.expect(counters["steps"])
         # Until version 0.2, MR.Q's counters stood beside the others.
         self.learner.load_state_of(agent, state.tensors, counters.get("learner", counters))
@@ -171,6 +166,17 @@ class Population:
         return next(iter(faults.failed.values()), None) or (
             f"{self.names[agent]}: the episode could not be brought back to where it was; a new one begins."
         )
+
+    def _check(self, agent: int, counters: Mapping[str, Any]) -> None:
+        """Refuses counters that no training can have reached."""
+        steps, action = counters["steps"], counters["next_action"]
+        refuse_unless(is_count(steps, 0, MOST_STEPS) and is_count(counters["evaluated_at"], -1, steps), "the step")
+        refuse_unless(is_count(counters["episodes"], 0, steps + 1) and type(counters["over"]) is bool, "the episode")
+        refuse_unless(0 <= counters["seconds"] < float("inf"), "the time")
+        refuse_unless(bool(np.isfinite(counters["episode_return"])), "the return")
+        size = self.environments.specs[agent].action_size
+        right = action is None or (len(action) == size and bool(np.isfinite(action).all()))
+        refuse_unless(right, "the next action")
 
 
 def _raise(agent: int, fault: MRQError) -> None:

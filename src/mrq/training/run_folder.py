@@ -4,36 +4,41 @@ run.json             the settings, and the versions of everything
 evaluations.csv      one row per evaluation
 learning_curve.png   the same, as a picture
 tensorboard/         losses, values, speed, training returns
-checkpoints/         the latest complete state
+checkpoints/         the latest complete state, and the one before it
 lock                 empty; held by the process that trains the run
+
+The folder may come from a stranger: nothing in it is followed out of it; see files.py.
 """
 
-import csv
 import fcntl
 import json
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mrq import version
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
+from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.interface import Array, Identity
+from mrq.files import open_regular, read_text, remove, written_aside
+from mrq.interface import Array, Identity, Say
 from mrq.training import checkpoint as checkpoints
-from mrq.training.settings import Settings
+from mrq.training.checkpoint import AgentState
+from mrq.training.evaluations_table import Row, as_text, read_rows, summary
+from mrq.training.settings import Settings, checked_seeds
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
-ASIDE = ".unfinished"  # how the names of files end that are being written
-COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
+LARGEST_DOCUMENT = 10_000_000  # bytes
+Result = TypeVar("Result")
 
 
 class RunFolder:
@@ -42,7 +47,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            document = json.loads((path / DOCUMENT).read_text())
+            document = _read_document(path)
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
             known = self._algorithm()
             algorithm = known or default_algorithm()
@@ -52,12 +57,14 @@ class RunFolder:
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
-            self.task, self.seed = str(document["task"]), int(document["seed"])
+            self.task, (self.seed,) = str(document["task"]), checked_seeds((document["seed"],))
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
             self.made_by = str(document.get("mrq", ""))  # the version of mrq
             self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
+            # Version 0.1 did not record whether there has been a checkpoint.
+            self._has_been_saved = bool(document.get("saved", True))
         except FileNotFoundError:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
@@ -65,6 +72,8 @@ class RunFolder:
         except DAMAGE as error:
             raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
         self._lock: int | None = None
+        self._checkpoint: Path | None = None  # the one that this process read or wrote last
+        self._rows: list[Row] | None = None  # of evaluations.csv, while this process adds to them
 
     def _algorithm(self) -> Algorithm | None:
         """Returns the run's algorithm, or None if this version of mrq does not have it."""
@@ -101,18 +110,15 @@ class RunFolder:
         return self.path / CHECKPOINTS
 
     @property
-    def checkpoint(self) -> Path:
-        """The latest checkpoint."""
-        latest = checkpoints.latest_checkpoint(self.checkpoints)
-        if latest is None:
-            raise MRQError(f"the run in {self.path} has no checkpoint yet.")
-        return latest
-
-    @property
     def step(self) -> int:
-        """The step of its latest checkpoint."""
-        latest = checkpoints.latest_checkpoint(self.checkpoints)
-        return 0 if latest is None else checkpoints.step_of(latest)
+        """The step of its latest checkpoint that is not damaged; 0 without any."""
+
+        def step(checkpoint: Path) -> int:
+            if _is_of_earlier_format(checkpoint):
+                return int(checkpoint.name.rpartition("-")[2])
+            return checkpoints.step_of(checkpoint)
+
+        return self._newest(step, lambda _: None) or 0
 
     @property
     def unfinished(self) -> bool:
@@ -121,32 +127,126 @@ class RunFolder:
         owes = self.settings.evaluation_period > 0 and (not rows or int(rows[-1]["step"]) < self.step)
         return self.step < self.settings.total_steps or owes
 
-    def saved_state(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Any]] | None:
-        """Reads its latest checkpoint: tensors, arrays and counters; returns None where it has none."""
-        latest = checkpoints.latest_checkpoint(self.checkpoints)
-        if latest is None:
-            return None
-        counters = self.counters_of(latest)
-        return checkpoints.read_tensors(latest), checkpoints.read_arrays(latest), counters
+    @property
+    def needs_trust(self) -> bool:
+        """Whether code that the folder brings is run when it is resumed or played."""
+        return self._is_unpickled or bool(self._module)
 
-    def counters_of(self, checkpoint: Path) -> dict[str, Any]:
-        """Reads a checkpoint's counters; refuses a checkpoint that belongs to another run.json."""
-        self.refuse_earlier_format(checkpoint)
-        counters = checkpoints.read_counters(checkpoint)
-        written = counters["run"]
-        # Earlier versions had neither other algorithms nor every hyperparameter.
-        defaults = asdict(self.settings.algorithm.hyperparameters())
-        written = {"algorithm": default_algorithm().title} | written
-        if written | {"hyperparameters": defaults | written["hyperparameters"]} != self.fingerprint:
+    @property
+    def _is_unpickled(self) -> bool:
+        saved = checkpoints.latest_checkpoint(self.checkpoints) is not None
+        return saved and self.settings.algorithm.unpickles
+
+    @property
+    def _module(self) -> str:
+        """The module whose code makes its environment."""
+        return module_of(self.task)
+
+    def refuse_untrusted(self, trust: bool, environment_is_named: bool = False) -> None:
+        """Refuses a run that brings code, unless the user trusts its folder.
+
+        The code of an environment that the user names, rather than the folder, may be run.
+        """
+        if trust:
+            return
+        if self._is_unpickled:
             raise MRQError(
-                f"the algorithm, task, seed or hyperparameters in {self.path / DOCUMENT} are not those of its "
+                f"the run in {self.path} was trained with {self.title}, whose files can hold code that is run when "
+                "they are read; if you know where the folder comes from, add --trust (in Python, trust=True)."
+            )
+        if self._module and not environment_is_named:
+            raise MRQError(
+                f"the run in {self.path} names the environment {self.task}, which runs code of the module "
+                f"{self._module}; if you trust it, add --trust or --env {shlex.quote(self.task)} (in Python, "
+                "trust=True or env=…)."
+            )
+
+    def refuse_lost_checkpoints(self) -> None:
+        """Refuses to begin again silently where checkpoints have been deleted."""
+        rows = self.evaluations()
+        if self._has_been_saved and rows and int(rows[-1]["step"]) > 0 and self.step == 0:
+            raise MRQError(
+                f"the run in {self.path} has been evaluated up to step {int(rows[-1]['step']):,}, but its checkpoints "
+                f"are gone; restore its folder {CHECKPOINTS}, or remove its {EVALUATIONS} to begin again at step 0."
+            )
+
+    def saved_state(self, say: Say) -> AgentState | None:
+        """Reads its latest checkpoint that is not damaged; returns None where it has none."""
+
+        def read(checkpoint: Path) -> AgentState:
+            self._refuse_earlier_format(checkpoint)
+            tensors, arrays = checkpoints.read_tensors(checkpoint), checkpoints.read_arrays(checkpoint)
+            state = AgentState(tensors, arrays, self._counters_of(checkpoint))
+            self._checkpoint = checkpoint
+            return state
+
+        return self._newest(read, say)
+
+    def saved_learner(self, say: Say) -> "tuple[Mapping[str, Array], Mapping[str, Any]]":
+        """Reads the learner's tensors and all counters of its latest checkpoint that is not damaged."""
+
+        def read(checkpoint: Path) -> "tuple[Mapping[str, Array], Mapping[str, Any]]":
+            self._refuse_earlier_format(checkpoint)
+            return checkpoints.read_tensors(checkpoint), self._counters_of(checkpoint)
+
+        found = self._newest(read, say)
+        if found is None:
+            raise MRQError(f"the run in {self.path} has no checkpoint yet.")
+        return found
+
+    def save(self, state: AgentState) -> None:
+        """Adds a checkpoint, and keeps the one before it."""
+        known = {"run": self.fingerprint, "evaluations": summary(self.evaluations())}
+        counters = {**state.counters, **known}
+        self._checkpoint = checkpoints.write_checkpoint(
+            self.checkpoints, state.tensors, state.arrays, counters, self._checkpoint
+        )
+        if not self._has_been_saved:
+            self._change_document(lambda document: document.update(saved=True))
+            self._has_been_saved = True
+
+    def _newest(self, read: Callable[[Path], Result], say: Say) -> Result | None:
+        return checkpoints.newest_sound(self.checkpoints, read, say)
+
+    def _counters_of(self, checkpoint: Path) -> dict[str, Any]:
+        """Reads a checkpoint's counters; refuses a checkpoint that belongs to another run.json."""
+        counters = checkpoints.read_counters(checkpoint)
+        with self.restoring():
+            written = counters["run"]
+            # Earlier versions had neither other algorithms nor every hyperparameter.
+            defaults = asdict(self.settings.algorithm.hyperparameters())
+            written = {"algorithm": default_algorithm().title} | written
+            same = written | {"hyperparameters": defaults | written["hyperparameters"]} == self.fingerprint
+        if not same or counters["steps"] > self.settings.total_steps:
+            raise MRQError(
+                f"the algorithm, task, seed, steps or hyperparameters in {self.path / DOCUMENT} are not those of its "
                 "checkpoint; restore the file from a copy."
             )
         return counters
 
-    def refuse_earlier_format(self, checkpoint: Path) -> None:
-        """Refuses a checkpoint of another library's algorithm from before version 0.2."""
-        if (checkpoint / "seconds.json").exists():
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Turns whatever goes wrong while a checkpoint is restored into a sentence."""
+        try:
+            yield
+        except KeyError as error:
+            raise MRQError(
+                f"the checkpoint in {self.path} is from another version of mrq: it has no {error}."
+            ) from None
+        except (*DAMAGE, RuntimeError) as error:
+            raise MRQError(
+                f"the checkpoint in {self.path} does not fit its {DOCUMENT} ({one_line(error)}); restore the folder "
+                "from a copy, or train again."
+            ) from None
+
+    def refuse_earlier_format(self) -> None:
+        """Refuses a run of another library's algorithm from before version 0.2."""
+        latest = checkpoints.latest_checkpoint(self.checkpoints)
+        if latest is not None:
+            self._refuse_earlier_format(latest)
+
+    def _refuse_earlier_format(self, checkpoint: Path) -> None:
+        if _is_of_earlier_format(checkpoint):
             raise MRQError(
                 f"the run in {self.path} was trained by a version of mrq before 0.2, which saved {self.title} in "
                 "another way; reports still read it, but it cannot be resumed or evaluated."
@@ -164,46 +264,60 @@ class RunFolder:
     def extend(self, steps: int) -> None:
         """Sets another total number of steps."""
         self.settings = replace(self.settings, steps=steps)
-        document = json.loads((self.path / DOCUMENT).read_text())
-        document["settings"]["steps"] = steps
-        with written_aside(self.path / DOCUMENT) as aside:
-            aside.write_text(json.dumps(document, indent=1) + "\n")
+        self._change_document(lambda document: document["settings"].update(steps=steps))
+
+    def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
+        document = _read_document(self.path)
+        change(document)
+        with written_aside(self.path / DOCUMENT) as file:
+            file.write(_as_json(document))
 
     def lock(self) -> None:
         """Keeps a second process from training the same run, until this one ends or closes the run.
 
         It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
+        for name in (CHECKPOINTS, TENSORBOARD):
+            if (self.path / name).is_symlink():
+                raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
         try:
-            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
+            self._lock = open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise MRQError(f"another process is training the run in {self.path}; wait for it, or stop it.") from None
         except OSError as error:
             raise MRQError(f"the run in {self.path} cannot be locked: {error.strerror}.") from None
 
+    def check_evaluations(self, counters: Mapping[str, Any]) -> None:
+        """Refuses evaluations.csv if its rows are not those that the checkpoint knows, unless the file was removed."""
+        known = counters.get("evaluations")  # versions before 0.2 did not record them
+        if known and (self.path / EVALUATIONS).exists() and summary(self.evaluations()[: known["rows"]]) != known:
+            raise MRQError(
+                f"{self.path / EVALUATIONS} has changed since the checkpoint was written; restore it from a copy, or "
+                "remove it to resume the run without its earlier evaluations."
+            )
+
     def rewind(self, step: int) -> None:
         """Deletes the evaluations after `step`, which a resumed run will do again."""
-        kept = [row for row in self.evaluations() if int(row["step"]) <= step]
-        with written_aside(self.path / EVALUATIONS) as aside, aside.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(kept)
+        self._rows = [row for row in self.evaluations() if int(row["step"]) <= step]
+        with written_aside(self.path / EVALUATIONS) as file:
+            file.write(as_text(self._rows).encode())
 
-    def evaluations(self) -> list[dict[str, str]]:
-        """Reads the rows of evaluations.csv."""
-        path = self.path / EVALUATIONS
-        try:
-            with path.open(newline="") as file:
-                # A kill may have cut the last row short.
-                rows = [row for row in csv.DictReader(file) if row.get(COLUMNS[-1])]
-            for row in rows:
-                int(row["step"]), [float(row[name]) for name in COLUMNS[3:]]
-        except FileNotFoundError:
-            return []
-        except DAMAGE as error:
-            raise MRQError(f"{path} cannot be read ({one_line(error)}); restore it from a copy.") from None
-        return rows
+    def record(self, row: Row) -> None:
+        """Appends a row to evaluations.csv."""
+        if self._rows is None:
+            self._rows = self.evaluations()
+        line = as_text([row]).removeprefix(as_text([]))
+        descriptor = open_regular(self.path / EVALUATIONS, os.O_WRONLY | os.O_APPEND)
+        with open(descriptor, "ab") as file:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._rows.append(row)
+
+    def evaluations(self) -> list[Row]:
+        """Returns the rows of evaluations.csv."""
+        return read_rows(self.path / EVALUATIONS, self.identity) if self._rows is None else list(self._rows)
 
     def close(self) -> None:
         """Releases the lock."""
@@ -247,15 +361,18 @@ def create_run_folder(
         "parameters": parameters,
         "machine": machine(),
         "versions": versions(),
+        "saved": False,
     }
     refuse_existing(path, settings.algorithm.title)
-    text = json.dumps(document, indent=1) + "\n"
     place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / EVALUATIONS).write_text(",".join(COLUMNS) + "\n")
-        with written_aside(place / DOCUMENT) as aside:
-            aside.write_text(text)
+        if place != path:
+            remove(place)
+            place.mkdir(parents=True)
+        with written_aside(place / EVALUATIONS) as file:
+            file.write(as_text([]).encode())
+        with written_aside(place / DOCUMENT) as file:
+            file.write(_as_json(document))
         if place != path:
             place.rename(path)
     except OSError as error:
@@ -267,16 +384,20 @@ def create_run_folder(
     return run
 
 
-@contextmanager
-def written_aside(path: Path) -> Iterator[Path]:
-    """Gives a path to write to, and then replaces the file with what was written; if writing fails, the file stays."""
-    aside = path.with_name(path.name + ASIDE)
-    try:
-        yield aside
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+def _is_of_earlier_format(checkpoint: Path) -> bool:
+    """Says whether a version before 0.2 wrote a checkpoint of another library's algorithm."""
+    return (checkpoint / "seconds.json").exists()
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    document = json.loads(read_text(path / DOCUMENT, LARGEST_DOCUMENT))
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object")
+    return document
+
+
+def _as_json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
 
 
 def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.environments.probing import Probe, probe
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError
-from mrq.interface import Identity
+from mrq.interface import Identity, Say
 from mrq.replay.allocation import reserve, slots_needed
 from mrq.training.building import build_population
-from mrq.training.checkpoint import CheckpointFault
-from mrq.training.compiling import Say, compile_if_possible, worth_compiling
+from mrq.training.checkpoint import AgentState, CheckpointFault
+from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import evaluation_environments, make_environments
 from mrq.training.interruption import Interruption
@@ -27,7 +27,7 @@ from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
-from mrq.training.population import AgentState, Population
+from mrq.training.population import Population
 from mrq.training.run_folder import RunFolder, create_run_folder, occupied, refuse_existing, run_path
 from mrq.training.settings import Settings, checked_seeds
 
@@ -94,6 +94,8 @@ def resume(
     steps: int | None,
     listener: Listener,
     machine: Settings | None = None,  # whose device, processes and times replace the runs'
+    trust: bool = False,  # code that the folders bring may be run
+    environment: str | None = None,  # to train in, instead of the one that the folders name
 ) -> Outcome:
     """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
@@ -104,12 +106,16 @@ def resume(
     with ExitStack() as stack:
         for run in runs:
             stack.callback(run.close)
-        return _resume(runs, steps, listener, machine)
+        for run in runs:
+            run.refuse_unknown_algorithm()
+            run.refuse_untrusted(trust, environment is not None)
+        return _resume(runs, steps, listener, machine, environment)
 
 
-def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None) -> Outcome:
+def _resume(
+    runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None, environment: str | None
+) -> Outcome:
     for run in runs:
-        run.refuse_unknown_algorithm()
         if steps is not None and steps < run.step:
             raise MRQError(f"the run in {run.path} is at step {run.step:,} already; --steps must be more.")
     finished = [run for run in runs if steps in (None, run.step) and not run.unfinished]
@@ -128,14 +134,16 @@ def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machin
     for run in runs:
         try:
             run.lock()
-            state = run.saved_state()
-            states[run] = None if state is None else AgentState(*state)
+            run.refuse_lost_checkpoints()
+            states[run] = state = run.saved_state(listener.message)
+            if state is not None:
+                run.check_evaluations(state.counters)
         except MRQError as error:
             if len(runs) == 1:
                 raise
             listener.message(f"{run.identity.name}: {error}")
     timeout = max((run.settings.environment_timeout for run in states), default=0.0)
-    probes = probe(list(dict.fromkeys(run.task for run in states)), timeout)
+    probes = probe(list(dict.fromkeys(run.task for run in states)), timeout, environment)
     for run in states:
         run.check_spaces(probes[run.task].spaces)
     for run in states:
@@ -209,10 +217,8 @@ def load(population: Population, agent: int, run: RunFolder, state: AgentState |
     """Restores one agent from its run's last checkpoint; one that has none starts from the beginning."""
     if state is None:
         return
-    try:
+    with run.restoring():
         sentence = population.load_state_of(agent, state)
-    except KeyError as error:
-        raise MRQError(f"the checkpoint in {run.path} is from another version of mrq: it has no {error}.") from None
     if sentence is not None:
         say(sentence)
 
@@ -264,7 +270,8 @@ def train_runs(
 
 def resume_command(runs: Sequence[RunFolder]) -> str:
     """Returns the command that resumes these runs."""
-    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}"
+    trust = " --trust" if any(run.needs_trust for run in runs) else ""
+    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{trust}"
 
 
 def program() -> str:

@@ -21,6 +21,7 @@ from mrq.algorithms.optimiser import Parameters, descend
 from mrq.algorithms.trained import Trained
 from mrq.execution import Function, over_agents
 from mrq.interface import Array, Spec, Windows, common_spec
+from mrq.restoring import restore
 
 NETWORKS = ("encoder", "critic", "actor")
 METRICS = ("critic_loss", "value_mean", "actor_loss", "exploration_std")
@@ -96,7 +97,7 @@ class Agents:
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
         """Restores what `state_of` returned."""
         self._trained.load_state_of(agent, tensors)
-        self.metrics[agent].copy_(torch.as_tensor(tensors["metrics"]))
+        restore(self.metrics[agent], tensors, "metrics")
 
     def _descend(self, network: str, gradients: Parameters) -> None:
         self.functions[f"descend_{network}"](self.networks[network], gradients, self.moments[network])

@@ -17,6 +17,7 @@ from mrq.algorithms.noise_blocks import Draw, NoiseBlocks
 from mrq.execution import Exchange, Work
 from mrq.interface import Array, Sampler
 from mrq.randomness import Stream, generator
+from mrq.restoring import is_count, refuse_unless
 
 BLOCK = 250  # steps or updates whose noise is drawn at once
 
@@ -95,6 +96,7 @@ class DrQV2Learner(Learner):
         return self.agents.state_of(agent), {"updates": self.updates}
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        refuse_unless(is_count(counters["updates"]), "the updates")
         self.agents.load_state_of(agent, tensors)
         self.updates = counters["updates"]
 

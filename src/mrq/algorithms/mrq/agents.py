@@ -23,6 +23,7 @@ from mrq.algorithms.optimiser import Parameters, descend
 from mrq.algorithms.trained import Networks, Trained
 from mrq.execution import Function, SideStream, over_agents
 from mrq.interface import Array, Spec, Windows, common_spec
+from mrq.restoring import restore
 
 NETWORKS = ("encoder", "value", "policy")
 METRICS = ("dynamics_loss", "reward_loss", "terminal_loss", "value_loss", "value_mean", "policy_loss")
@@ -177,7 +178,7 @@ class Agents:
         """Restores what `state_of` returned."""
         self._trained.load_state_of(agent, tensors)
         for name, tensor in self._scales_and_metrics().items():
-            tensor[agent].copy_(torch.as_tensor(tensors[name]))
+            restore(tensor[agent], tensors, name)
 
     def _scales_and_metrics(self) -> dict[str, Tensor]:
         return {

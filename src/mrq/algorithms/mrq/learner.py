@@ -18,6 +18,7 @@ from mrq.algorithms.trained import Networks
 from mrq.execution import HIGH_PRIORITY, Exchange, SideStream, Work
 from mrq.interface import Array, Sampler
 from mrq.randomness import Stream, generator
+from mrq.restoring import is_count, refuse_unless
 
 ENCODER_CHUNK = 10  # encoder updates whose windows are drawn and whose targets are embedded in one pass
 
@@ -143,8 +144,10 @@ class MRQLearner(Learner):
         return self.agents.state_of(agent), {"encoder_updates": self.encoder_updates, "updates": self.updates}
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        encoder_updates, updates = counters["encoder_updates"], counters["updates"]
+        refuse_unless(is_count(updates) and is_count(encoder_updates, updates, updates + self.period), "the updates")
         self.agents.load_state_of(agent, tensors)
-        self.encoder_updates, self.updates = counters["encoder_updates"], counters["updates"]
+        self.encoder_updates, self.updates = encoder_updates, updates
         self._beside.follow()
 
 

@@ -1,13 +1,12 @@
 """evaluations.csv: one row per evaluation."""
 
-import csv
-import os
 from collections.abc import Mapping, Sequence
 
 from mrq.interface import Array
 from mrq.training.evaluation import Evaluation
+from mrq.training.evaluations_table import COLUMNS
 from mrq.training.listeners.listener import Listener
-from mrq.training.run_folder import EVALUATIONS, RunFolder
+from mrq.training.run_folder import RunFolder
 
 
 class EvaluationsFile(Listener):
@@ -20,8 +19,5 @@ class EvaluationsFile(Listener):
         for agent, evaluation in evaluations.items():
             run = self._runs[agent]
             numbers = [f"{number:.8g}" for number in (evaluation.mean, evaluation.std, evaluation.mean_length)]
-            row = (run.task, run.seed, steps, *numbers, len(evaluation.returns), f"{seconds[agent]:.1f}")
-            with (run.path / EVALUATIONS).open("a", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(row)
-                file.flush()
-                os.fsync(file.fileno())
+            cells = (run.task, run.seed, steps, *numbers, len(evaluation.returns), f"{seconds[agent]:.1f}")
+            run.record(dict(zip(COLUMNS, map(str, cells), strict=True)))

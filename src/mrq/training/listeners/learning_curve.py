@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from mrq.files import written_aside
 from mrq.training.listeners.listener import Listener
 from mrq.training.run_folder import CURVE, RunFolder
 
@@ -41,4 +42,5 @@ def draw_learning_curve(run: RunFolder) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    canvas.print_png(run.path / CURVE)  # type: ignore[no-untyped-call]
+    with written_aside(run.path / CURVE) as file:
+        canvas.print_png(file)  # type: ignore[no-untyped-call]
