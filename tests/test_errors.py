@@ -15,7 +15,7 @@ class Mute(Exception):
     [
         (ValueError("no map"), "ValueError: no map"),
         (ValueError("no\n  map.\n"), "ValueError: no map"),
-        (ValueError("no \x1b[31mmap"), "ValueError: no [31mmap"),
+        (ValueError("no \x1b[31mmap"), "ValueError: no \N{REPLACEMENT CHARACTER}[31mmap"),
         (NotImplementedError(), "NotImplementedError"),
         (Mute(), "Mute"),
     ],

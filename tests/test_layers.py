@@ -11,18 +11,23 @@ import mrq
 from mrq.algorithms.registry import ALGORITHMS
 
 SOURCE = Path(mrq.__file__).parent
-NEUTRAL = {"errors", "execution", "files", "interface", "padding", "processes", "restoring", "version"}
+NEUTRAL = {
+    *("errors", "execution", "files", "interface", "markdown", "padding", "printable", "processes", "restoring"),
+    "version",
+}
 ALLOWED = {
-    "errors": set(),
+    "printable": set(),
+    "errors": {"printable"},
+    "files": set(),
+    "markdown": {"printable"},
     "version": set(),
     "execution": set(),
-    "files": set(),
     "interface": {"errors", "execution"},
     "padding": set(),
     "processes": set(),
     "randomness": set(),
     "restoring": set(),
-    "terminal": set(),
+    "terminal": {"printable"},
     "replay": NEUTRAL,
     "environments": NEUTRAL,
     "algorithms": NEUTRAL | {"randomness"},
@@ -30,7 +35,7 @@ ALLOWED = {
     "training": NEUTRAL | {"randomness", "algorithms", "replay", "environments", "terminal"},
     "benchmark": NEUTRAL | {"algorithms", "environments", "replay", "training", "terminal"},
     "report": NEUTRAL | {"algorithms", "benchmark", "environments", "training"},
-    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training"},
+    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal"},
     "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal"},
     "theory": {"interface"},
     "__init__": {"agent", "algorithms", "environments", "errors", "version"},

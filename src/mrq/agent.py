@@ -18,6 +18,7 @@ from mrq.environments.probing import describe_spaces, try_out
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
+from mrq.terminal import say
 from mrq.training.building import build_population
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
@@ -114,7 +115,7 @@ class MRQ:
         make_room(self._population, settings, lambda _: None)
         population = self._population
         if not population.compiled and worth_compiling(settings, population.device):
-            compile_if_possible(population.works, population.device, print, required=settings.compile == "on")
+            compile_if_possible(population.works, population.device, say, required=settings.compile == "on")
         listeners: list[Listener] = [ProgressBar()] if progress_bar or evaluate_every > 0 else []
         if callback is not None:
             listeners.append(_AfterEveryStep(lambda: callback(self)))
@@ -180,7 +181,7 @@ class MRQ:
         run = RunFolder(Path(path).absolute())
         run.refuse_unknown_algorithm()
         run.refuse_untrusted(trust, env is not None)
-        state = run.saved_state(print)
+        state = run.saved_state(say)
         if state is None:
             raise MRQError(f"the run in {run.path} has no checkpoint yet.")
         try:
@@ -201,7 +202,7 @@ class MRQ:
         agent._folder = run.path
         if env is None:
             agent._source = run.task
-        load(agent._population, 0, run, state, print)
+        load(agent._population, 0, run, state, say)
         agent._loaded = state.counters
         return agent
 

@@ -272,7 +272,8 @@ class Report:
             write_figures(figures, self.figures)
             say(f"written: {self.figures} (figures: {len(figures)})")
         if not any(outputs):
-            say(markdown(report))
+            for line in markdown(report).splitlines():
+                say(line)
 
 
 def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = None) -> None:

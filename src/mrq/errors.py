@@ -2,6 +2,8 @@
 
 import csv
 
+from mrq.printable import condensed
+
 # What reading a damaged file may raise.
 DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError),
@@ -19,5 +21,4 @@ def one_line(error: BaseException) -> str:
         text = str(error)
     except Exception:  # the error's own __str__ may fail
         text = ""
-    printable = "".join(c if c.isprintable() else " " for c in text)  # control characters could change the terminal
-    return " ".join(f"{type(error).__name__}: {printable}".split()).rstrip(".:")
+    return condensed(f"{type(error).__name__}: {text}").rstrip(".:")

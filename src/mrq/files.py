@@ -34,7 +34,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
         # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), 0o666)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno == errno.ELOOP and not follow:
             raise UnsafeFile("it is a symbolic link") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

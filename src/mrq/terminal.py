@@ -1,4 +1,4 @@
-"""What the commands print, and where it goes."""
+"""What the commands print, and where it goes. Whatever a name contains, a terminal only gets lines of plain text."""
 
 import os
 import re
@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.text import Text
+
+from mrq.printable import printable
 
 
 def show(rows: Sequence[Sequence[str]]) -> None:
@@ -22,7 +25,7 @@ def show(rows: Sequence[Sequence[str]]) -> None:
 def say(line: str) -> None:
     """Prints a line, until nobody reads the output any more."""
     try:
-        print(with_short_paths(line), flush=True)
+        print(shown(line), flush=True)
     except BrokenPipeError:
         discard_output()
 
@@ -31,7 +34,10 @@ class Terminal(Console):
     """A console for lines and live views that continues silently when nobody reads it any more."""
 
     def __init__(self) -> None:
-        super().__init__(highlight=False, soft_wrap=True)
+        super().__init__(markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(shown(text), **options)
 
     def on_broken_pipe(self) -> None:
         discard_output()
@@ -46,8 +52,13 @@ def discard_output() -> None:
 
 def refuse(sentence: str, status: int = 1) -> NoReturn:
     """Prints why a command failed, and ends it."""
-    print(f"mrq: {with_short_paths(sentence)}", file=sys.stderr)
+    print(f"mrq: {shown(sentence)}", file=sys.stderr)
     sys.exit(status)
+
+
+def shown(line: str) -> str:
+    """Returns a line as it is printed: with short paths, and without control characters or line breaks."""
+    return printable(with_short_paths(line))
 
 
 def with_short_paths(line: str) -> str:

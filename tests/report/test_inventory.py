@@ -1,6 +1,7 @@
 """Checks the inventory of example runs, and how runs and external tables are read."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -202,3 +203,28 @@ def test_external_tables_may_have_the_quirks_of_spreadsheets(tmp_path):
         *("other", "gym/Hopper-v4"),
         *([1000], [2.5]),
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (os.mkfifo, "it is not a regular file"),
+        (os.mkdir, "it is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is not a regular file"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+        (lambda path: path.write_bytes(b"task,seed,step,return\nx,0,1,\xe9\n"), "'utf-8' codec can't decode"),
+        (lambda path: (path.touch(), os.truncate(path, 100 * 10**6 + 1)), "it is larger than 100 MB"),
+        (lambda path: None, "No such file or directory"),
+    ],
+)
+def test_only_files_of_some_size_are_read_as_external_tables(make, reason, tmp_path):
+    path = tmp_path / "other.csv"
+    make(path)
+    with pytest.raises(MRQError, match=rf"other\.csv cannot be read: {reason}"):
+        list(external(path))
+
+
+def test_an_external_table_may_be_a_link(tmp_path):
+    (tmp_path / "table").write_text("task,seed,step,return\nHopper-v4,0,1,2\n")
+    (tmp_path / "SAC.csv").symlink_to("table")
+    assert [record.algorithm for record in external(tmp_path / "SAC.csv")] == ["SAC"]

@@ -187,7 +187,7 @@ def test_an_environment_may_change_the_working_directory(tmp_path):
     assert code == 0, err
     run = "runs/tests.environments_for_tests-Leaves/seed-0"
     assert f"run folder      {run}\n" in out
-    code, out, err = mrq("evaluate", run, "--episodes", 1, cwd=tmp_path)
+    code, out, err = mrq("evaluate", run, "--episodes", 1, "--trust", cwd=tmp_path)
     assert (code, f"run folder      {run}\n" in out) == (0, True), err
 
 
@@ -253,8 +253,9 @@ def test_a_changed_run_json_is_refused(refusal, finished, tmp_path):
     text = (tmp_path / "run" / "run.json").read_text()
     for change in (('"hidden_width": 32', '"hidden_width": 64'), ('"seed": 0', '"seed": 5')):
         (tmp_path / "run" / "run.json").write_text(text.replace(*change))
-        for command in (("resume", "--steps", "600"), ("evaluate",)):
-            assert "are not those of its checkpoint" in refusal(*command, tmp_path / "run")
+        assert "are not those of its checkpoint" in refusal("evaluate", tmp_path / "run")
+        err = refusal("resume", "--steps", "600", tmp_path / "run")
+        assert "are not those of its checkpoint" in err or "evaluations.csv are of another run than run.json" in err
     (tmp_path / "run" / "run.json").write_text(text)
     assert "is at step 450 already; --steps must be more." in refusal("resume", tmp_path / "run", "--steps", 10)
     assert (tmp_path / "run" / "run.json").read_text() == text, "a refused request changes nothing"
@@ -315,7 +316,7 @@ def test_the_other_agents_continue_without_one_that_fails(tmp_path):
     assert "1 of 2 agents stopped early" in err
     assert len(err.strip().splitlines()) == 1
     failed = "runs/tests.environments_for_tests-nan_observation/seed-0"
-    assert err.strip().endswith(f"resume {failed}")
+    assert err.strip().endswith(f"resume {failed} --trust")
     assert latest_checkpoint(tmp_path / failed / "checkpoints").name.endswith("step-29")
     healthy = tmp_path / "runs" / "Pendulum-v1" / "seed-0"
     assert [row["step"] for row in rows(healthy)] == ["0", "200", "250"]

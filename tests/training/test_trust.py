@@ -306,7 +306,7 @@ def test_where_both_checkpoints_are_damaged_nothing_is_changed(run):
         (lambda text: text.replace("0,50,", "0,5,0,"), "a row has 9 cells"),
         (lambda text: text.replace("0,50,", "0,x,"), "invalid literal"),
         (lambda text: text.replace("0,50,", "0,70,"), "stands in the wrong place"),
-        (lambda text: text.replace("0,50,", "1,50,"), "is of another run"),
+        (lambda text: text.replace("0,50,", "1,50,"), "are of another run than run.json"),
         (lambda text: text.replace(",200,1,", ",201,1,", 1), "has changed since the checkpoint was written"),
         (lambda text: "".join(line for line in text.splitlines(True) if "0,50," not in line), "has changed since"),
         (lambda text: text[: text.rindex("Pendulum-v1")], "has changed since"),

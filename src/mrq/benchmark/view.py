@@ -87,4 +87,4 @@ class View:
 
     def _print(self, line: str) -> None:
         if not self.console.is_terminal:
-            self.console.print(line, markup=False)
+            self.console.print(line)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mrq.interface import Array
+from mrq.printable import printable
 from mrq.report.columns import MAIN
 from mrq.report.curves import Curve, Panel
 from mrq.report.formatting import counted, short, shortened
@@ -83,7 +84,7 @@ def draw_curves(panel: Panel, colours: dict[str, int], axis: Axis = STEPS) -> Pi
 def label(curve: Curve) -> str:
     """Returns a curve's entry in the legend."""
     so_far = "" if curve.finished else f", to {short(curve.steps[-1])}"
-    return f"{curve.algorithm} ({counted(curve.seeds, 'seed')}{so_far})"
+    return f"{printable(curve.algorithm)} ({counted(curve.seeds, 'seed')}{so_far})"
 
 
 def _axes(x: Scale, y: Scale, places: list[float], values: list[float], bottom: float, title: str) -> list[str]:

@@ -1,9 +1,8 @@
 """Elements of HTML and SVG as text. Everything that comes from outside is escaped."""
 
-import re
 from html import escape
 
-UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # what XML does not allow
+from mrq.printable import printable
 
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
@@ -20,8 +19,8 @@ def element(name: str, *children: str, **attributes: str | float) -> str:
 
 
 def escaped(content: str) -> str:
-    """Returns text whose special characters are escaped for HTML and SVG."""
-    return escape(UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", content))
+    """Returns printable text whose special characters are escaped for HTML and SVG."""
+    return escape(printable(content))
 
 
 def number(value: float) -> str:

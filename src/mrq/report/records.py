@@ -1,6 +1,7 @@
 """Runs as a report sees them: read from their folders, or from another program's table."""
 
 import csv
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 
 from mrq.environments.tasks import full_name
 from mrq.errors import DAMAGE, MRQError, one_line
+from mrq.files import read_text
 from mrq.interface import Array
 from mrq.report.columns import MAIN, PAPER, VARIANTS
 from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
@@ -16,6 +18,7 @@ from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
 EXTERNAL_COLUMNS = ("task", "seed", "step", "return")
 MOST_STEPS = 10**15
 LARGEST_RETURN = 1e100
+LARGEST_TABLE = 100 * 10**6  # bytes of another program's results
 # The packages that results may depend on.
 PACKAGES = ("python", "torch", "numpy", "gymnasium", "mujoco", "dm_control", "ale-py", "stable_baselines3")
 Provenance = tuple[tuple[str, str], ...]  # hardware, versions and settings of a run: names and values
@@ -93,34 +96,33 @@ def _add(records: dict[tuple[str, str, int], Record], record: Record, say: Calla
 
 def external(path: Path) -> Iterator[Record]:
     """Reads another program's results: a CSV with the columns task, seed, step and return. Its name is the column's."""
-    curves: dict[tuple[str, int], dict[int, float]] = {}
-    line = 1
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.reader(file)
-            head = [name.strip().lower() for name in next(rows, [])]
-            missing = [name for name in EXTERNAL_COLUMNS if name not in head]
-            if missing:
-                raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
-            if repeated := [name for name in EXTERNAL_COLUMNS if head.count(name) > 1]:
-                raise MRQError(f"{path} has the column {', '.join(repeated)} twice; remove or rename one of them.")
-            for row in rows:
-                line = rows.line_num
-                if not row:
-                    continue
-                if len(row) < len(head):
-                    raise ValueError(f"it has {len(row)} cells, but there are {len(head)} columns")
-                task, seed, step, value = (row[head.index(name)].strip() for name in EXTERNAL_COLUMNS)
-                if not task:
-                    raise ValueError("the task is missing")
-                curve, at = curves.setdefault((full_name(task), int(seed)), {}), int(float(step))
-                if at != float(step) or not 0 <= at < MOST_STEPS or at in curve:
-                    problem = "repeated" if at in curve else "not a number of steps"
-                    raise ValueError(f"step {step} of {task}, seed {seed}, is {problem}")
-                if is_valid(number := float(value)):
-                    curve[at] = number
+        content = read_text(path, LARGEST_TABLE, encoding="utf-8-sig", follow=True)
+    except (OSError, UnicodeError) as error:
+        raise MRQError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    curves: dict[tuple[str, int], dict[int, float]] = {}
+    rows = csv.reader(io.StringIO(content, newline=""))
+    try:
+        head = [name.strip().lower() for name in next(rows, [])]
+        missing = [name for name in EXTERNAL_COLUMNS if name not in head]
+        if missing:
+            raise MRQError(f"{path} has no column {', '.join(missing)}; it needs {', '.join(EXTERNAL_COLUMNS)}.")
+        if repeated := [name for name in EXTERNAL_COLUMNS if head.count(name) > 1]:
+            raise MRQError(f"{path} has the column {', '.join(repeated)} twice; remove or rename one of them.")
+        for row in filter(None, rows):
+            if len(row) < len(head):
+                raise ValueError(f"it has {len(row)} cells, but there are {len(head)} columns")
+            task, seed, step, value = (row[head.index(name)].strip() for name in EXTERNAL_COLUMNS)
+            if not task:
+                raise ValueError("the task is missing")
+            curve, at = curves.setdefault((full_name(task), int(seed)), {}), int(float(step))
+            if at != float(step) or not 0 <= at < MOST_STEPS or at in curve:
+                problem = "repeated" if at in curve else "not a number of steps"
+                raise ValueError(f"step {step} of {task}, seed {seed}, is {problem}")
+            if is_valid(number := float(value)):
+                curve[at] = number
     except DAMAGE as error:
-        raise MRQError(f"{path} cannot be read, line {line}: {one_line(error)}.") from None
+        raise MRQError(f"{path} cannot be read, line {rows.line_num}: {one_line(error)}.") from None
     if not any(curves.values()):
         raise MRQError(f"{path} has no returns.")
     for (name, number_of_seed), curve in curves.items():

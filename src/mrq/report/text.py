@@ -2,9 +2,11 @@
 
 import csv
 import io
-from collections.abc import Sequence
+import re
 
 from mrq.environments.tasks import names_in, study_steps
+from mrq.markdown import escaped, markdown_table
+from mrq.printable import condensed
 from mrq.report import words
 from mrq.report.columns import paper
 from mrq.report.formatting import counted
@@ -14,6 +16,8 @@ from mrq.report.tables import Cell, SuiteTable, cell_of
 
 CSV_COLUMNS = ("suite", "row", "column", "step", "mean", "low", "high", "seeds", "tasks")
 STUDY = "design study"
+# What a spreadsheet computes: text that begins like this, where some split cells at semicolons. Four are full-width.
+FORMULA = re.compile("(^|;) ?(?=[=+@\uff1d\uff0b\uff0d\uff20-])")
 
 
 def markdown(report: Report) -> str:
@@ -36,7 +40,8 @@ def as_csv(report: Report) -> str:
 
     def write(suite: str, row: str, column: str, step: int, cell: Cell, tasks: int = 1) -> None:
         interval = cell.interval or ("", "")
-        writer.writerow((suite, row, column, step, cell.mean, *interval, cell.seeds or "", tasks))
+        names = map(_computed_by_no_spreadsheet, (suite, row, column))
+        writer.writerow((*names, step, cell.mean, *interval, cell.seeds or "", tasks))
 
     for table in report.tables:
         for name, row in (table.rows | table.aggregates).items():
@@ -55,11 +60,15 @@ def as_csv(report: Report) -> str:
 def _suite(table: SuiteTable) -> list[str]:
     columns = [*table.ours, *table.theirs]
     rows = [[words.bare(task), *(_text(row.get(c), 0) for c in columns)] for task, row in table.rows.items()]
-    rows += [
-        [f"**{name}**", *(_text(row.get(column), words.digits(table)) for column in columns)]
+    foot = [
+        [name, *(_text(row.get(column), words.digits(table)) for column in columns)]
         for name, row in table.aggregates.items()
     ]
-    return [f"## {table.suite}, {table.steps:,} steps", _table(["task", *columns], rows), words.covered(table)]
+    return [
+        f"## {table.suite}, {table.steps:,} steps",
+        markdown_table(["task", *columns], rows, foot),
+        words.covered(table),
+    ]
 
 
 def _design_study(report: Report) -> list[str]:
@@ -67,7 +76,7 @@ def _design_study(report: Report) -> list[str]:
         [s.variant, s.suite, _text(cell_of(s.ours), 2), str(len(s.tasks)), _text(cell_of(s.paper), 2)]
         for s in report.study
     ]
-    table = _table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows)
+    table = markdown_table(["variant", "suite", "ours", "tasks", "paper, all tasks"], rows)
     return ["## Design study", words.study(), table] if rows else []
 
 
@@ -78,16 +87,16 @@ def _uncompared(report: Report) -> list[str]:
     return [
         f"## {words.UNCOMPARED_TITLE}",
         words.UNCOMPARED,
-        _table(["task", "algorithm", "steps", "return"], rows),
+        markdown_table(["task", "algorithm", "steps", "return"], rows),
     ]
 
 
 def _runs(report: Report) -> list[str]:
     rows = [[group.algorithm, group.suite, *words.group(group)] for group in report.groups]
-    parts = [f"## {words.RUNS_TITLE}", _table(["algorithm", "suite", *words.RUNS_COLUMNS], rows), words.RUNS]
+    parts = [f"## {words.RUNS_TITLE}", markdown_table(["algorithm", "suite", *words.RUNS_COLUMNS], rows), words.RUNS]
     if report.provenances:
         lines = [
-            f"- {counted(count, 'run')}: {', '.join(' '.join(pair) for pair in provenance)}"
+            f"- {counted(count, 'run')}: {escaped(', '.join(' '.join(pair) for pair in provenance))}"
             for provenance, count in report.provenances
         ]
         parts.append("\n".join(lines))
@@ -96,7 +105,7 @@ def _runs(report: Report) -> list[str]:
 
 def _missing(report: Report) -> list[str]:
     rows = [[missing.algorithm, missing.suite, *words.missing(missing)] for missing in report.missing]
-    table = _table(["algorithm", "suite", *words.MISSING_COLUMNS], rows)
+    table = markdown_table(["algorithm", "suite", *words.MISSING_COLUMNS], rows)
     return [f"## {words.MISSING_TITLE}", table] if rows else []
 
 
@@ -109,10 +118,6 @@ def _text(cell: Cell | None, digits: int) -> str:
     return text + (f" ({cell.seeds})" if cell.seeds is not None else "")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_escaped, line))} |" for line in lines)
-
-
-def _escaped(cell: str) -> str:
-    return " ".join(cell.split()).replace("|", r"\|").replace("<", "&lt;")
+def _computed_by_no_spreadsheet(text: str) -> str:
+    """Returns text on one line, with an apostrophe before what a spreadsheet would compute."""
+    return FORMULA.sub(r"\g<0>'", condensed(text))

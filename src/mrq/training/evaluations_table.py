@@ -29,7 +29,7 @@ def read_rows(path: Path, identity: Identity) -> list[Row]:
         if header != list(COLUMNS) and not (header is None and as_text([]).startswith(text)):
             raise ValueError(f"its first line is not {','.join(COLUMNS)}")
         rows = [_row(cells) for cells in lines]
-        _check(rows, identity)
+        _check(rows, identity, path)
     except FileNotFoundError:
         return []
     except DAMAGE as error:
@@ -60,13 +60,15 @@ def _row(cells: list[str]) -> Row:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
-def _check(rows: Sequence[Row], identity: Identity) -> None:
+def _check(rows: Sequence[Row], identity: Identity, path: Path) -> None:
     """Refuses rows of another run, without numbers, or whose steps do not ascend."""
     last = -1
     for row in rows:
         step = int(row["step"])
-        if (row["task"], row["seed"]) != (identity.task, str(identity.seed)) or step <= last:
-            raise ValueError(f"the row of step {step} is of another run, or stands in the wrong place")
+        if (row["task"], row["seed"]) != (identity.task, str(identity.seed)):
+            raise ValueError(f"rows of {path.name} are of another run than run.json")
+        if step <= last:
+            raise ValueError(f"the row of step {step} stands in the wrong place")
         for column in COLUMNS[3:]:
             float(row[column])
         last = step

@@ -17,6 +17,7 @@ from functools import partial
 import torch
 
 from mrq.environments.probing import probe
+from mrq.markdown import escaped, markdown_table
 from mrq.replay.memory import readable
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
 from mrq.training.loop import step, update
@@ -177,6 +178,5 @@ def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
         f"{date.today().isoformat()}, {name}, {cores} cores, PyTorch {torch.__version__}, mrq {__version__}, "
         f"{chosen_precision(settings, device)}, overlap {'on' if overlaps(settings, device) else 'off'}"
     )
-    rows = table(speeds)
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join([head, "", *(f"| {' | '.join(row)} |" for row in lines)]) + "\n"
+    names, *rows = table(speeds)
+    return f"{escaped(head)}\n\n{markdown_table(names, rows)}\n"

@@ -50,7 +50,7 @@ def test_a_killed_run_resumes_bit_for_bit(finished, tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    code, out, err = mrq("resume", *runs, cwd=tmp_path)
+    code, out, err = mrq("resume", *runs, "--trust", cwd=tmp_path)
     assert code == 0, err
     assert "new episode" not in out
     for run in runs:
@@ -59,7 +59,7 @@ def test_a_killed_run_resumes_bit_for_bit(finished, tmp_path):
 
 def test_a_finished_run_is_evaluated_and_reported(finished):
     folder, _ = finished
-    code, out, err = mrq("evaluate", f"runs/{FOLDER}/seed-0", "--episodes", 2, cwd=folder)
+    code, out, err = mrq("evaluate", f"runs/{FOLDER}/seed-0", "--episodes", 2, "--trust", cwd=folder)
     assert code == 0, err
     code, out, err = mrq("report", "runs", cwd=folder)
     assert code == 0, err

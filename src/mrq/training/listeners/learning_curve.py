@@ -6,6 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mrq.files import written_aside
+from mrq.printable import printable
 from mrq.training.listeners.listener import Listener
 from mrq.training.run_folder import CURVE, RunFolder
 
@@ -37,7 +38,7 @@ def draw_learning_curve(run: RunFolder) -> None:
         axes.axvline(random_steps, color="grey", linestyle=":", label="learning begins")
     axes.set_xlabel("environment steps")
     axes.set_ylabel("return")
-    axes.set_title(f"{run.task}, seed {run.seed}")
+    axes.set_title(printable(f"{run.task}, seed {run.seed}"), parse_math=False)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)

@@ -4,15 +4,23 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from rich import progress
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, SpinnerColumn, TextColumn
+from rich.table import Column
 
 from mrq.interface import Array
-from mrq.terminal import Terminal, with_short_paths
+from mrq.terminal import Terminal
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.listener import Listener, Training
 from mrq.training.pace import duration
 
 EVERY = 10  # steps between two updates of the bar
+
+
+class Name(ProgressColumn):
+    """What trains, as a string that the terminal makes printable; rich's own column would look for styles in it."""
+
+    def render(self, task: progress.Task) -> str:
+        return task.description
 
 
 class ProgressBar(Listener):
@@ -22,7 +30,7 @@ class ProgressBar(Listener):
         self._console = Terminal()
         self._bar = progress.Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            Name(Column(no_wrap=True)),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[pace]}"),
@@ -63,7 +71,7 @@ class ProgressBar(Listener):
             self.message(f"step {steps:,}: {name}return {', '.join(of_task)}{speed}")
 
     def message(self, text: str) -> None:
-        self._console.print(with_short_paths(text), markup=False)
+        self._console.print(text)
 
     def training_ends(self, steps: int) -> None:
         if self._console.is_terminal:
