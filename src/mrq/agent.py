@@ -28,7 +28,8 @@ from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
 from mrq.training.loop import save
-from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, fingerprint, occupied
+from mrq.training.run_creation import create_run_folder, occupied
+from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds
 

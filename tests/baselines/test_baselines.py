@@ -27,7 +27,8 @@ from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import draw_learning_curve
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
-from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
 from tests.baselines.scripted import Scripted

@@ -14,7 +14,7 @@ from mrq.report.inventory import groups, measured, missing, provenances
 from mrq.report.records import collect, external
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.evaluations_file import EvaluationsFile
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
 from tests.report.example_runs import run
 

@@ -19,7 +19,8 @@ from mrq.report.report import build
 from mrq.report.text import as_csv, markdown
 from mrq.report.writing import write
 from mrq.training.listeners.learning_curve import draw_learning_curve
-from mrq.training.run_folder import CURVE, RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import CURVE, RunFolder
 from mrq.training.settings import Settings
 from tests.hostile import HOSTILE
 from tests.report.test_html import Page
@@ -87,7 +88,9 @@ def test_markdown_shows_everything_and_has_no_other_structure(report):
     contents = ["".join(child.content for child in token.children) for token in inlines]
     contents = [content.replace("\N{WORD JOINER}", "") for content in contents]
     for hostile in HOSTILE.values():
-        assert {condensed(f"gym/{encodable(hostile)}"), condensed(hostile)} <= set(contents)  # the cells of its task and algorithm
+        assert {condensed(f"gym/{encodable(hostile)}"), condensed(hostile)} <= set(
+            contents
+        )  # the cells of its task and algorithm
         assert any(f"platform {condensed(hostile)}, precision bf16" in content for content in contents)
     rows = [token.type for token in tokens].count("tr_open")
     assert rows == (1 + len(HOSTILE) + 3) + (1 + len(HOSTILE) + 1) + (1 + 4)  # those of the three tables

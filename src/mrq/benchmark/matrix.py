@@ -12,7 +12,8 @@ from mrq.environments.tasks import paper_task, study_steps, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Identity, Spec
 from mrq.replay.allocation import bytes_needed, slots_needed
-from mrq.training.run_folder import RunFolder, occupied, run_path
+from mrq.training.run_creation import occupied, run_path
+from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
 
 LARGEST_FLEET = 64  # more agents gain next to nothing, and their results come later

@@ -13,22 +13,18 @@ The folder may come from a stranger: nothing in it is followed out of it; see fi
 import fcntl
 import json
 import os
-import re
 import shlex
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrq import version
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.files import open_regular, read_text, remove, written_aside
+from mrq.files import open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState
@@ -270,7 +266,7 @@ class RunFolder:
         document = _read_document(self.path)
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
-            file.write(_as_json(document))
+            file.write(as_json(document))
 
     def lock(self) -> None:
         """Keeps a second process from training the same run, until this one ends or closes the run.
@@ -326,64 +322,6 @@ class RunFolder:
             self._lock = None
 
 
-def run_path(root: Path, task: str, seed: int) -> Path:
-    """Returns root/task/seed-N, where characters of the task that do not belong in a path become dashes.
-
-    The path is absolute because an environment may change this process's working directory.
-    """
-    parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
-    return root.absolute().joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
-
-
-def create_run_folder(
-    path: Path,
-    identity: Identity,
-    settings: Settings,
-    compiled: bool,
-    spaces: dict[str, str],
-    parameters: int,  # how many numbers the agent learns
-) -> RunFolder:
-    """Creates a run folder and locks it. It is made aside and renamed, so that either the whole folder exists or none.
-
-    An existing empty folder stays, since somebody may be in it; run.json is then written last.
-    """
-    from mrq.training.provenance import machine, versions  # it brings PyTorch, which reading a run does not need
-
-    document = {
-        "mrq": version.__version__,
-        "algorithm": settings.algorithm.title,
-        "task": identity.task,
-        "seed": identity.seed,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "compiled": compiled,
-        "spaces": spaces,
-        "parameters": parameters,
-        "machine": machine(),
-        "versions": versions(),
-        "saved": False,
-    }
-    refuse_existing(path, settings.algorithm.title)
-    place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if place != path:
-            remove(place)
-            place.mkdir(parents=True)
-        with written_aside(place / EVALUATIONS) as file:
-            file.write(as_text([]).encode())
-        with written_aside(place / DOCUMENT) as file:
-            file.write(_as_json(document))
-        if place != path:
-            place.rename(path)
-    except OSError as error:
-        if place != path:
-            shutil.rmtree(place, ignore_errors=True)
-        raise MRQError(f"the run folder {path} cannot be made: {error.strerror}; choose another with --runs.") from None
-    run = RunFolder(path)
-    run.lock()
-    return run
-
-
 def _is_of_earlier_format(checkpoint: Path) -> bool:
     """Says whether a version before 0.2 wrote a checkpoint of another library's algorithm."""
     return (checkpoint / "seconds.json").exists()
@@ -396,7 +334,8 @@ def _read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _as_json(document: Mapping[str, Any]) -> bytes:
+def as_json(document: Mapping[str, Any]) -> bytes:
+    """Returns the content of run.json."""
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
@@ -408,26 +347,3 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
         "seed": identity.seed,
         "hyperparameters": asdict(settings.hyperparameters),
     }
-
-
-def occupied(path: Path) -> bool:
-    """Says whether a path exists and is not an empty folder."""
-    with suppress(OSError):
-        return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
-
-
-def refuse_existing(path: Path, title: str) -> None:
-    """Refuses a path that is taken; `title` is that of the algorithm that wants it."""
-    if not occupied(path):
-        return
-    try:
-        other = RunFolder(path).title
-    except MRQError:
-        other = title
-    if other != title:
-        raise MRQError(f"{path} already holds a run of {other}; choose another place with --runs.")
-    raise MRQError(
-        f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
-        "or choose another place with --runs."
-    )

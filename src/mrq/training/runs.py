@@ -28,7 +28,8 @@ from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
 from mrq.training.population import Population
-from mrq.training.run_folder import RunFolder, create_run_folder, occupied, refuse_existing, run_path
+from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
+from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings, checked_seeds
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
