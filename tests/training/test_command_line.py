@@ -19,6 +19,7 @@ from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume_command
 from mrq.training.summary import conclude
 from tests.command_line import ENVIRONMENT, SMALL, assert_same, mrq, rows, start, train
+from tests.waiting import children_of, gone, soon
 
 pytestmark = pytest.mark.slow
 
@@ -170,6 +171,20 @@ def test_a_second_signal_stops_at_once(tmp_path, workers):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == "mrq: stopped at once; a checkpoint, if one was written, is intact.\n"
+
+
+def test_a_stopped_worker_does_not_outlive_its_killed_parent(tmp_path):
+    process = start("train", "Pendulum-v1", *SMALL, "--steps", 100_000, "--workers", 1, cwd=tmp_path)
+    for line in process.stdout:
+        if "learning begins" in line:
+            break
+    workers = [child for child in children_of(process.pid) if os.getpgid(child) == child]  # not the resource tracker
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    assert soon(lambda: all(gone(worker) for worker in workers))
 
 
 def test_training_continues_when_the_program_that_reads_its_output_ends(tmp_path):
