@@ -22,7 +22,7 @@ CLOSING_SECONDS = 2.0  # that a child gets to end by itself
 LIVENESS_SECONDS = 1.0  # between two checks that a child lives: a process that it forked may keep its pipe open
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # that ask a program to stop
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-SAFE_PATH = "PYTHONSAFEPATH"
+SAFE_PATH = "PYTHONSAFEPATH"  # keeps a Python that is started from looking for modules in the current folder
 PR_SET_PDEATHSIG = 1  # of prctl, in Linux
 
 
@@ -120,7 +120,7 @@ def _without_main() -> Iterator[None]:
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
     """Gives a process that is started meanwhile environment variables, and blocks SIGNALS until it handles them.
 
-    Python also looks for modules in the current folder until it gets our `sys.path`, unless PYTHONSAFEPATH is set.
+    Until it gets our `sys.path`, it would also import what happens to lie in the current folder.
     """
     with environment_variables({**variables, SAFE_PATH: "1"}):
         resource_tracker.ensure_running()  # otherwise the first start would do it, and unblock the signals
