@@ -16,7 +16,7 @@ def main() -> None:
         from mrq.cli import main as run
 
         run()
-    except KeyboardInterrupt as interrupt:  # while another one, or an error, was reported
+    except KeyboardInterrupt as interrupt:  # while an error or an earlier signal was being reported
         sys.exit(128 + interrupt.args[0])
     finally:
         for number in numbers:
@@ -33,9 +33,12 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _leave_out_current_folder() -> None:
-    """Keeps Python from importing what happens to lie in the current folder; unless mrq itself lies there."""
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if not sys.flags.safe_path and sys.path[0] != home:
+    """Keeps Python from importing what happens to lie in the current folder, unless mrq itself lies there."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # then Python has not put it on the path either
+        return
+    if sys.path[0] == here != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
         del sys.path[0]
 
 
