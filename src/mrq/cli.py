@@ -2,6 +2,7 @@
 
 import errno
 import io
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
-from mrq.terminal import refuse, say, show, started_in
+from mrq.terminal import interrupted_by, refuse, say, show, started_in
 from mrq.training.settings import Settings
 
 Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
@@ -342,6 +343,9 @@ def main() -> None:
         refuse(f"no space is left on the disk; make room{then}." if full else f"{error}.")
     except MemoryError as error:
         refuse(f"there is not enough memory ({error}); use smaller networks or batches, or fewer agents.")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         checkpoint = " a checkpoint, if one was written, is intact."
-        refuse("stopped at once;" + checkpoint if isinstance(command, Train | Resume | Bench) else "stopped.", 130)
+        refuse(
+            "stopped at once;" + checkpoint if isinstance(command, Train | Resume | Bench) else "stopped.",
+            interrupted_by(next(iter(interrupt.args), signal.SIGINT)),
+        )

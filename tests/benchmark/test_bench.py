@@ -23,7 +23,7 @@ def test_an_interrupted_matrix_is_continued_until_it_is_finished(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == 143, err
     assert "interrupted; run the same command again to continue" in out
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 0, err

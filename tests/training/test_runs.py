@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_finished_runs_do_not_keep_others_from_being_resumed(settings, tmp_path)
 
 def test_runs_that_an_interruption_keeps_from_starting_keep_the_steps_asked_for(settings, tmp_path, monkeypatch):
     paths = [trained(replace(settings, steps=steps), tmp_path, seed).path for seed, steps in enumerate((20, 60))]
-    monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], True))
+    monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], signal.SIGINT))
     assert resume(paths, 80, QUIET).interrupted
     assert [RunFolder(path).settings.steps for path in paths] == [80, 80]
 

@@ -141,8 +141,8 @@ def largest_fleet(share: Share, due: int) -> int:
 
 def run_fleets(
     fleets: Sequence[Sequence[Job]], view: View, share: Share, root: Path, address: str | None
-) -> tuple[dict[Job, str], bool]:
-    """Trains all fleets; returns why runs did not finish, and whether the user interrupted.
+) -> tuple[dict[Job, str], int | None]:
+    """Trains all fleets; returns why runs did not finish, and the signal with which the user interrupted, if any.
 
     Run folders are under `root`, on a disk that all machines share; or at `address`, which jobs know as `root`.
     """
@@ -179,7 +179,7 @@ def run_fleets(
                 if not asked:
                     failed |= reasons
                     view.end(fleet, reasons)
-    return failed, interrupted()
+    return failed, interrupted.number
 
 
 def _reasons(task: Any, fleet: Sequence[Job]) -> dict[Job, str]:

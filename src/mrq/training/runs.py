@@ -42,7 +42,8 @@ class Outcome(NamedTuple):
 
     runs: list[RunFolder]
     failed: list[RunFolder]  # those of them that stopped early
-    interrupted: bool
+    interrupted: int | None  # the signal that stopped it
+    all_begun: bool = True  # otherwise it was stopped before the last agents had run folders
 
 
 def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity]:
@@ -64,12 +65,13 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     probes = probe(tasks, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     compiled = worth_compiling(settings, device)
-    outcome = Outcome([], [], False)
+    outcome = Outcome([], [], None)
     groups = _groups(identities, settings)
     for place, together in enumerate(groups):
         names = ", ".join(identity.name for identity in together)
         if outcome.interrupted:
             listener.message(f"{names}: not started; give the command again for it")
+            outcome = outcome._replace(all_begun=False)
             continue
         if len(groups) > 1:
             listener.message(f"{names} ({place + 1} of {len(groups)})")
@@ -85,7 +87,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
             listener.message(f"{names}: {error}")
             paths = [run_path(root, *identity) for identity in together]
             begun = [RunFolder(path) for path in paths if occupied(path)]
-            trained = Outcome(begun, begun, False)
+            trained = Outcome(begun, begun, None)
         outcome = _joined(outcome, trained)
     return outcome
 
@@ -149,7 +151,7 @@ def _resume(
         run.check_spaces(probes[run.task].spaces)
     for run in states:
         run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
-    outcome = Outcome(runs, [run for run in runs if run not in states], False)
+    outcome = Outcome(runs, [run for run in runs if run not in states], None)
     for together in _at_the_same_place(states, probes):
         if len(together) < len(runs):
             listener.message(", ".join(run.identity.name for run in together))
@@ -160,7 +162,7 @@ def _resume(
                 raise
             for run in together:
                 listener.message(f"{run.identity.name}: {error}")
-            resumed = Outcome([], together, False)
+            resumed = Outcome([], together, None)
         outcome = outcome._replace(failed=outcome.failed + resumed.failed, interrupted=resumed.interrupted)
         if outcome.interrupted:
             break
@@ -315,7 +317,7 @@ def _train(
     if interrupted():
         listener.message(f"interrupted at step {population.steps:,}")
     failed = [run for run, active in zip(runs, population.active, strict=True) if not active]
-    return Outcome(runs, failed, interrupted())
+    return Outcome(runs, failed, interrupted.number)
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:
