@@ -15,6 +15,7 @@ import tyro
 
 from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
+from mrq.bounds import MOST_AGENTS, Between
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.terminal import refuse, say, show, started_in
@@ -122,6 +123,7 @@ class Speed:
 
         if not self.tasks or min(self.agents, default=0) < 1:
             raise MRQError("give one task or more, and 1 or more --agents.")
+        Between(1, MOST_AGENTS).check(max(self.agents), "--agents")
         refuse_outputs([self.markdown])
         fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
         speeds = []

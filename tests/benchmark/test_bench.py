@@ -64,8 +64,8 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"seeds": 0}, "--seeds is 0; it must be from 1 to 1,000."),
-        ({"seeds": 10**12}, "--seeds is 1000000000000; it must be from 1 to 1,000."),
+        ({"seeds": 0}, "--seeds is 0; it must be between 1 and 1,000."),
+        ({"seeds": 10**12}, "--seeds is 1,000,000,000,000; it must be between 1 and 1,000."),
         ({"variants": ["all", "no-max"]}, "there is no variant 'no-max'; there are linear-value-function,"),
         ({"variants": ["PPO"]}, "there is no variant 'PPO'"),
         ({"algorithms": []}, "--algorithm is empty; give one or more of mrq, drqv2, ppo, td3, sac, dqn."),

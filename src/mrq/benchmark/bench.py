@@ -12,11 +12,12 @@ from mrq.benchmark.local import run_fleets
 from mrq.benchmark.matrix import Job, RunState, fleets, jobs, state_of
 from mrq.benchmark.storage import at_hand, is_address, named_as_at
 from mrq.benchmark.view import View
+from mrq.bounds import Between
 from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError
 from mrq.interface import Say
-from mrq.replay.memory import available_memory
+from mrq.memory import available_memory
 from mrq.training.devices import chosen_device
 from mrq.training.settings import Settings
 
@@ -108,8 +109,7 @@ def chosen_seeds(number: int | None, variants: Sequence[str]) -> int:
     """Returns how many seeds train; by default as many as in the paper."""
     if number is None:
         return STUDY_SEEDS if variants else SEEDS
-    if not 1 <= number <= MOST_SEEDS:
-        raise MRQError(f"--seeds is {number}; it must be from 1 to {MOST_SEEDS:,}.")
+    Between(1, MOST_SEEDS).check(number, "--seeds")
     return number
 
 

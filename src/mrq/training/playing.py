@@ -8,6 +8,7 @@ from typing import Any
 import imageio
 import numpy as np
 
+from mrq.bounds import MOST_EPISODES, Between
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
@@ -34,8 +35,7 @@ def play(
     environment: str | None = None,  # to play in, instead of the one that the folder names
 ) -> Evaluation:
     """Evaluates the latest checkpoint of a run; with `video`, films its first episodes."""
-    if episodes < 1:
-        raise MRQError(f"--episodes is {episodes}; it must be 1 or more.")
+    Between(1, MOST_EPISODES).check(episodes, "--episodes")
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)

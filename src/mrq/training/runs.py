@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from mrq.bounds import MOST_AGENTS, MOST_STEPS, Between
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.environments.probing import Probe, probe
 from mrq.environments.tasks import full_name
@@ -50,7 +51,10 @@ def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
     if len({full_name(task) for task in tasks}) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
-    return [Identity(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+    identities = [Identity(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+    if len(identities) > MOST_AGENTS:
+        raise MRQError(f"there are {len(identities):,} agents; give at most {MOST_AGENTS:,} in one call.")
+    return identities
 
 
 def start(identities: Sequence[Identity], settings: Settings, root: Path, listener: Listener) -> Outcome:
@@ -102,6 +106,8 @@ def resume(
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise MRQError("a run folder is given twice; give each once.")
+    if steps is not None:
+        Between(1, MOST_STEPS).check(steps, "--steps")
     runs = [RunFolder(folder.absolute()) for folder in folders]
     with ExitStack() as stack:
         for run in runs:
