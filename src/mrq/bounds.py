@@ -38,7 +38,7 @@ class Between:
 
 BOUNDS: dict[type, Between] = {int: Between(1, MOST_STEPS), float: Between(1e-9, 10**9)}
 Size = Annotated[int, Between(1, 65_536)]  # of a layer or a batch
-Rate = Annotated[float, Between(0, 10**9)]  # any number of which 0 means none
+Rate = Annotated[float, Between(0, 1e30)]  # any number of which 0 means none
 
 
 def hyperparameter(name: str) -> str:

@@ -73,10 +73,10 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
             {"algorithms": ["ppo"], "variants": ["no-lap"]},
             "--variants needs an algorithm that has variants; add mrq to --algorithm.",
         ),
-        ({"runs": __file__}, f"{__file__} is a file; give --runs a folder."),
+        ({"runs": __file__}, f"{__file__} is not a folder; give --runs one."),
         (
             {"runs": "s3://bucket/runs"},
-            "s3://bucket/runs is an address, which needs --engine ray; give --runs a folder.",
+            "s3://bucket/runs is an address, which needs `mrq bench --engine ray`; give --runs a folder.",
         ),
     ],
 )

@@ -273,7 +273,7 @@ def test_a_finished_run_is_resumed_with_more_steps(finished, tmp_path):
 
 
 def test_a_nan_loss_stops_the_run_and_is_not_saved(finished, tmp_path):
-    arguments = ["--steps", "300", *SMALL, "--value-learning-rate", "1e9"]
+    arguments = ["--steps", "300", *SMALL, "--value-learning-rate", "1e30"]
     code, _, err = mrq("train", "Pendulum-v1", *arguments, cwd=tmp_path)
     assert code == 1
     assert "loss became" in err

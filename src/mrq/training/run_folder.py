@@ -30,10 +30,11 @@ from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import open_regular, read_text, remove, written_aside
 from mrq.interface import Array, Identity, Say
+from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
-from mrq.training.settings import Settings, checked_seeds
+from mrq.training.settings import Settings, checked_seeds, checked_task
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
@@ -57,7 +58,7 @@ class RunFolder:
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
-            self.task, (self.seed,) = str(document["task"]), checked_seeds((document["seed"],))
+            self.task, (self.seed,) = checked_task(str(document["task"])), checked_seeds((document["seed"],))
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
@@ -277,6 +278,7 @@ class RunFolder:
 
         It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
+        _refuse_unwritable_name(self.path)
         for name in (CHECKPOINTS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
@@ -418,7 +420,8 @@ def occupied(path: Path) -> bool:
 
 
 def refuse_existing(path: Path, title: str) -> None:
-    """Refuses a path that is taken; `title` is that of the algorithm that wants it."""
+    """Refuses a path that is taken or has no usable name; `title` is that of the algorithm that wants it."""
+    _refuse_unwritable_name(path)
     if not occupied(path):
         return
     try:
@@ -431,3 +434,9 @@ def refuse_existing(path: Path, title: str) -> None:
         f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
         "or choose another place with --runs."
     )
+
+
+def _refuse_unwritable_name(path: Path) -> None:
+    """Refuses to train where TensorBoard cannot write."""
+    if not is_encodable(str(path)):
+        raise MRQError(f"the path {path} is not UTF-8, so TensorBoard cannot write there; rename it to train there.")

@@ -9,6 +9,7 @@ from mrq.algorithms.registry import algorithm_of, default_algorithm
 from mrq.bounds import LARGEST_SEED, MOST_AGENTS, MOST_EPISODES, MOST_STEPS, Between, check_fields, option, shown
 from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
+from mrq.printable import is_encodable
 
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
@@ -85,6 +86,13 @@ class Settings:
                     raise MRQError(f"these tasks' suites differ in {option(name)}: {theirs}; give one.")
                 (filled[name],) = values
         return replace(self, **filled)
+
+
+def checked_task(task: str) -> str:
+    """Refuses a task's name that is empty, or that no file can hold."""
+    if not task or not is_encodable(task):
+        raise MRQError(f"the task {task!r} is empty or has characters that no text can have; give another one.")
+    return task
 
 
 def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:

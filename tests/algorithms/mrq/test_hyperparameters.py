@@ -19,14 +19,14 @@ def test_the_replay_waits_for_the_longer_horizon():
         ({"discount": "0.9"}, "the hyperparameter discount is '0.9'; it must be a number."),
         ({"prioritised": 1}, "the hyperparameter prioritised is 1; it must be True or False."),
         ({"batch_size": 0}, "the hyperparameter batch_size is 0; it must be between 1 and 65,536."),
-        ({"exploration_noise": -0.1}, "exploration_noise is -0.1; it must be between 0 and 1,000,000,000."),
+        ({"exploration_noise": -0.1}, "exploration_noise is -0.1; it must be between 0 and 1e+30."),
         (
             {"value_gradient_clip": float("inf")},
             "value_gradient_clip is inf; it must be between 1e-09 and 1,000,000,000.",
         ),
         (
             {"policy_learning_rate": float("nan")},
-            "policy_learning_rate is nan; it must be between 0 and 1,000,000,000.",
+            "policy_learning_rate is nan; it must be between 0 and 1e+30.",
         ),
         ({"hidden_width": 100_000}, "the hyperparameter hidden_width is 100,000; it must be between 1 and 65,536."),
         ({"discount": 1.0}, "discount is 1.0; it must be between 0 and 0.999999."),
