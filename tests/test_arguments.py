@@ -116,8 +116,11 @@ def test_training_in_a_folder_whose_name_is_not_utf8_is_refused(folder, run):
         status, _, err = run(*arguments)
         assert (status, "is not UTF-8, so TensorBoard cannot write there; rename it" in err) == (1, True)
     assert steps_in(folder / NOT_UTF8) == [0, 10, 12]
+    agent = MRQ("Pendulum-v1", hyperparameters=SMALL)
     with pytest.raises(MRQError, match="is not UTF-8"):
-        MRQ("Pendulum-v1", hyperparameters=SMALL).save(folder / NOT_UTF8 / "new")
+        agent.save(folder / NOT_UTF8 / "new")
+    with pytest.raises(MRQError, match="has a character that no name can have"):
+        agent.save("x\0y")
     assert not (folder / NOT_UTF8 / "new").exists()
 
 

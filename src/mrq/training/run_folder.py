@@ -414,9 +414,9 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
 
 def occupied(path: Path) -> bool:
     """Says whether a path exists and is not an empty folder."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
+    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long or impossible
 
 
 def refuse_existing(path: Path, title: str) -> None:
@@ -437,6 +437,8 @@ def refuse_existing(path: Path, title: str) -> None:
 
 
 def _refuse_unwritable_name(path: Path) -> None:
-    """Refuses to train where TensorBoard cannot write."""
+    """Refuses to train where nothing can be written, or TensorBoard cannot."""
+    if "\0" in str(path):
+        raise MRQError(f"the path {str(path)!r} has a character that no name can have; give another one.")
     if not is_encodable(str(path)):
         raise MRQError(f"the path {path} is not UTF-8, so TensorBoard cannot write there; rename it to train there.")
