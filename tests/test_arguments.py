@@ -11,6 +11,7 @@ from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.cli import main
 from mrq.interface import Identity
 from mrq.training.listeners.listener import Listener
+from mrq.training.playing import play
 from mrq.training.runs import identities_of, start
 from mrq.training.settings import Settings
 from tests.command_line import steps_in
@@ -58,14 +59,17 @@ def run(monkeypatch, capsys):
 
 LONG = 300 * "a"
 REFUSED = [
-    (["train", "Pendulum-v1", "--runs", ""], "--runs is empty; give it a folder."),
+    (["train", "Pendulum-v1", "--runs", ""], "--runs is empty; give it a value, or leave it out."),
+    (["evaluate", "run", "--env="], "--env is empty; give it a value, or leave it out."),
+    (["report", "run", ""], "an argument is empty; give it a value, or leave it out."),
+    (["train", "Pendulum-v1", "--algorithm", "-1"], "there is no algorithm '-1'"),
+    (["speed", "--algorithm", "-"], "there is no algorithm '-'"),
     (["train", "Pendulum-v1", "--runs", "s3://bucket/runs"], "s3://bucket/runs is an address, which needs `mrq bench"),
     (["train", "Pendulum-v1", "--runs", "file"], "file is not a folder; give --runs one."),
     (["train", "Pendulum-v1", "--runs", "loop"], "loop is not a folder; give --runs one."),
     (["train", "Pendulum-v1", "--runs", "x\0y"], r"the argument 'x\x00y' has characters that no name can have"),
     (["train", "Pendulum-v1", "--runs", "\ud800"], r"the argument '\ud800' has characters that no name can have"),
     (["train", NOT_UTF8], r"the task 'not-utf8-\udcff' is empty or has characters that no text can have"),
-    (["train", ""], "the task '' is empty or has"),
     (["train", "Pendulum-v1", "--steps", "9" * 100], "--steps is a number of more than 30 digits; it must be between"),
     (["train", "Pendulum-v1", "--seed", str(2**64)], "the seeds are [18,446,744,073,709,551,616]; they must be"),
     (["train", "Pendulum-v1", "--seeds", *range(10_001)], "there are 10,001 seeds; give at most 10,000."),
@@ -81,7 +85,6 @@ REFUSED = [
     (["resume", "run", "--steps", "0"], "--steps is 0; it must be between 1 and 10,000,000,000."),
     (["resume", "run", "--steps", str(2**63)], "--steps is 9,223,372,036,854,775,808; it must be between"),
     (["resume", "loop"], "Too many levels of symbolic links"),
-    (["bench", "gym", "--runs", ""], "--runs is empty; give it a folder."),
     (["bench", "gym", "--runs", "loop"], "loop is not a folder; give --runs one."),
     (["report", "run", "--csv", "loop/x.csv"], "loop/x.csv cannot be written: there is no folder loop."),
     (["report", "run", "--csv", "s3://bucket/x.csv"], "s3:/bucket/x.csv cannot be written: it is an address"),
@@ -135,3 +138,8 @@ def test_a_task_that_no_file_can_hold_is_refused_from_python_too(name):
         identities_of([name], (0,))
     with pytest.raises(MRQError, match="is empty or has characters that no text can have"):
         MRQ("Pendulum-v1", task=name)
+
+
+def test_an_empty_environment_is_not_the_one_that_the_folder_names(folder):
+    with pytest.raises(MRQError, match="there is no environment ''"):
+        play(folder / "run", 1, True, None, "cpu", environment="")

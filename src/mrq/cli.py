@@ -292,8 +292,12 @@ def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = 
             raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
 
 
-def refuse_unnameable(argument: str) -> None:
-    """Refuses an argument that no file name can hold; bytes that are not UTF-8 are possible in one."""
+def refuse_unusable(argument: str, before: str) -> None:
+    """Refuses an argument that is empty or that no file name can hold; bytes that are not UTF-8 are possible in one."""
+    option, equals, value = argument.partition("=") if argument.startswith("--") else (before, "=", argument)
+    if equals and not value:
+        name = option if option.startswith("--") else "an argument"
+        raise MRQError(f"{name} is empty; give it a value, or leave it out.")
     try:
         fit = b"\0" not in os.fsencode(argument)
     except UnicodeEncodeError:
@@ -314,8 +318,8 @@ def asked_algorithm(arguments: Sequence[str]) -> str:
 
 def parse(arguments: Sequence[str]) -> "Command":
     """Turns the command line into a command, with the options of the algorithm that it names."""
-    for argument in arguments:
-        refuse_unnameable(argument)
+    for before, argument in pairwise(["", *arguments]):
+        refuse_unusable(argument, before)
     algorithm = algorithm_named(asked_algorithm(arguments))
     settings = Settings(hyperparameters=algorithm.hyperparameters())
     commands = (
@@ -335,6 +339,8 @@ def parse(arguments: Sequence[str]) -> "Command":
         config=(tyro.conf.OmitArgPrefixes,),
         description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
     )
+    if isinstance(command, Train | Speed):
+        algorithm_named(command.algorithm)  # such as -1, for which the options were the default algorithm's
     return command
 
 

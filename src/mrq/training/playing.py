@@ -47,7 +47,8 @@ def play(
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
-    made = [make_environment(environment or run.task, **options) for _ in range(at_once)]
+    task = run.task if environment is None else environment
+    made = [make_environment(task, **options) for _ in range(at_once)]
     with closing(environments_of(run.identity, made)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)

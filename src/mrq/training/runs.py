@@ -60,9 +60,7 @@ def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity
 
 
 def runs_folder(place: str) -> Path:
-    """Returns the folder that `--runs` names; refuses an address, a file and nothing."""
-    if not place:
-        raise MRQError("--runs is empty; give it a folder.")
+    """Returns the folder that `--runs` names; refuses an address and a file."""
     if is_address(place):
         raise MRQError(f"{place} is an address, which needs `mrq bench --engine ray`; give --runs a folder.")
     folder = Path(place)
