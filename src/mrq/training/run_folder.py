@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from mrq import version
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
+from mrq.bounds import Between
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import open_regular, read_text, remove, written_aside
@@ -39,6 +40,7 @@ from mrq.training.settings import Settings, checked_seeds, checked_task
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
 LARGEST_DOCUMENT = 10_000_000  # bytes
+MOST_PARAMETERS = 10**15
 Result = TypeVar("Result")
 
 
@@ -62,6 +64,7 @@ class RunFolder:
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
+            Between(0, MOST_PARAMETERS).check(self.parameters, f"the number of parameters in {path / DOCUMENT}")
             self.made_by = str(document.get("mrq", ""))  # the version of mrq
             self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
             # Version 0.1 did not record whether there has been a checkpoint.
