@@ -248,7 +248,7 @@ def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
         (["Pendulum-v1", "--seed", "-1"], "0 or more"),
         (["Pendulum-v1", "--device", "cuda:7"], "use cpu or auto"),
         (["Pendulum-v1", "--device", "toaster"], "no device 'toaster'"),
-        (["Pendulum-v1", "--discount", "1.5"], "below 1"),
+        (["Pendulum-v1", "--discount", "1.5"], "discount is 1.5; it must be between 0 and 0.999999"),
         (["Pendulum-v1", "--batch-size", "0"], "batch_size"),
         (["Pendulum-v1", "--evaluate-every", "-1"], "--evaluate-every"),
         (["tests.environments_for_tests:Broken"], "could not be made"),

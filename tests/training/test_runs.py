@@ -108,6 +108,13 @@ def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_pla
     [
         ("run.json", ('"steps": 60', '"steps": 60.5'), "--steps is 60.5; it must be a whole number"),
         ("run.json", ('"batch_size": 16', '"batch_size": 16.5'), "batch_size is 16.5; it must be a whole number"),
+        (
+            "run.json",
+            ('"parameters": ', '"parameters": 1' + 400 * "0"),
+            "the number of parameters in .* is a number of",
+        ),
+        ("run.json", ('"task": "', '"task": "\\ud800'), "has characters that no text can have"),
+        ("run.json", ('"seed": 0', '"seed": -1'), r"the seeds are \[-1\]"),
         ("run.json", ('"observation":', '"other":'), "was trained with the observation space None"),
         ("evaluations.csv", (",200,1,", ",,1,"), "evaluations.csv cannot be read"),
     ],

@@ -28,7 +28,7 @@ from mrq.benchmark.progress import Progress
 from mrq.benchmark.storage import at_address, named_as_at
 from mrq.benchmark.view import View
 from mrq.errors import MRQError, one_line
-from mrq.replay.memory import available_memory
+from mrq.memory import available_memory
 from mrq.training.interruption import Interruption
 from mrq.training.run_folder import DOCUMENT, RunFolder
 

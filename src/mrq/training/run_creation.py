@@ -14,7 +14,7 @@ from mrq.errors import MRQError
 from mrq.files import remove, written_aside
 from mrq.interface import Identity
 from mrq.training.evaluations_table import as_text
-from mrq.training.run_folder import DOCUMENT, EVALUATIONS, RunFolder, as_json
+from mrq.training.run_folder import DOCUMENT, EVALUATIONS, RunFolder, as_json, refuse_unwritable_name
 from mrq.training.settings import Settings
 
 
@@ -78,13 +78,14 @@ def create_run_folder(
 
 def occupied(path: Path) -> bool:
     """Says whether a path exists and is not an empty folder."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
+    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long or impossible
 
 
 def refuse_existing(path: Path, title: str) -> None:
-    """Refuses a path that is taken; `title` is that of the algorithm that wants it."""
+    """Refuses a path that is taken or has no usable name; `title` is that of the algorithm that wants it."""
+    refuse_unwritable_name(path)
     if not occupied(path):
         return
     try:

@@ -22,18 +22,21 @@ from typing import Any, TypeVar
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
+from mrq.bounds import Between
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
+from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
-from mrq.training.settings import Settings, checked_seeds
+from mrq.training.settings import Settings, checked_seeds, checked_task
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
 LARGEST_DOCUMENT = 10_000_000  # bytes
+MOST_PARAMETERS = 10**15
 Result = TypeVar("Result")
 
 
@@ -53,10 +56,11 @@ class RunFolder:
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
-            self.task, (self.seed,) = str(document["task"]), checked_seeds((document["seed"],))
+            self.task, (self.seed,) = checked_task(str(document["task"])), checked_seeds((document["seed"],))
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
+            Between(0, MOST_PARAMETERS).check(self.parameters, f"the number of parameters in {path / DOCUMENT}")
             self.made_by = str(document.get("mrq", ""))  # the version of mrq
             self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
             # Version 0.1 did not record whether there has been a checkpoint.
@@ -273,6 +277,7 @@ class RunFolder:
 
         It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
+        refuse_unwritable_name(self.path)
         for name in (CHECKPOINTS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
@@ -347,3 +352,11 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
         "seed": identity.seed,
         "hyperparameters": asdict(settings.hyperparameters),
     }
+
+
+def refuse_unwritable_name(path: Path) -> None:
+    """Refuses to train where nothing can be written, or TensorBoard cannot."""
+    if "\0" in str(path):
+        raise MRQError(f"the path {str(path)!r} has a character that no name can have; give another one.")
+    if not is_encodable(str(path)):
+        raise MRQError(f"the path {path} is not UTF-8, so TensorBoard cannot write there; rename it to train there.")
