@@ -123,10 +123,8 @@ class Command:
             for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *self._output]):
                 os.dup2(descriptor, number)
             os.closerange(3, 100)
-            sys.stdin = open(0, closefd=False)
-            sys.stdout, sys.stderr = (
-                open(number, "w", closefd=False, encoding="utf-8", errors="backslashreplace") for number in (1, 2)
-            )
+            sys.stdin = os.fdopen(0, closefd=False)
+            sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False, errors="backslashreplace") for n in (1, 2))
             os.chdir(self.cwd)
             os.environ |= self.variables
             tempfile.tempdir = None

@@ -86,7 +86,7 @@ def _resumed(c: Configuration, base: str, expected: Reference, place: Path, fold
     if ended.fault or "new episode" in ended.out:
         raise Wrong(f"{ended.fault or 'the episode could not be restored'}: {ended}")
     if ended.status == 0:
-        found, (whole,) = result_of(folder), expected.results()
+        found, whole = result_of(folder), result_of(expected.wholes[0])
         if not had_rows:  # who deletes them does without them
             count = len(found["evaluations"])
             whole = whole | {"evaluations": whole["evaluations"][-count:] if count else []}

@@ -9,7 +9,7 @@ from random import Random
 
 from tests.soak.commands import Command
 from tests.soak.configurations import CONFIGURATIONS
-from tests.soak.kills import check_completed, check_end, next_command
+from tests.soak.kills import are_apart, check_completed, check_end, next_command
 from tests.soak.outcomes import Outcome, Result, Wrong
 from tests.soak.references import WHOLE, reference
 
@@ -22,7 +22,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
     expected = reference(c, workspace)
     size = sum(path.stat().st_size for path in (expected.place / WHOLE).rglob("*") if path.is_file())
     kind = rng.choice(["disk full", "disk filled", "file too large"]) if os.getuid() == 0 else "file too large"
-    history = [c.name]
+    history, apart = [c.name], False
     try:
         with _disk(place) if kind != "file too large" else _folder(place) as disk:
             for _ in range(rng.randint(1, 2)):
@@ -41,7 +41,8 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
                 history.append(f"{kind}, {room} bytes: {ended}")
                 filler.unlink(missing_ok=True)
                 check_end(ended, (0, 1), disk)
-            check_completed(c, disk, workspace)
+                apart = apart or are_apart(c, disk)
+            check_completed(c, disk, workspace, apart)
     except Wrong as wrong:
         return [Result(f"disk: {kind}", Outcome.WRONG, "\n".join([*history, f"WRONG: {wrong}"]))]
     return [Result(f"disk: {kind}", Outcome.EQUAL)]

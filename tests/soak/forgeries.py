@@ -40,7 +40,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
     kind = rng.choice(["tensor", "array", "counter", "settings"])
     what = _forge_settings(rng, folder) if kind == "settings" else _forge_checkpoint(rng, folder, kind)
     try:
-        outcome = _use([str(folder), *c.trusted], str(c.steps), place, folder, expected.results()[0], kind)
+        outcome = _use([str(folder), *c.trusted], str(c.steps), place, folder, result_of(expected.wholes[0]), kind)
     except Wrong as wrong:
         return [Result(f"forgery: {kind}", Outcome.WRONG, f"{c.name}: {kind} {what}\n{wrong}")]
     return [Result(f"forgery: {kind}", outcome)]

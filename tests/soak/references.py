@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.soak.commands import Command, Ended, run
 from tests.soak.configurations import PERIOD, Configuration
 from tests.soak.outcomes import Wrong
-from tests.soak.results import Found, difference, latest, result_of, step_of
+from tests.soak.results import difference, latest, result_of, step_of
 
 WHOLE, PAUSED, KILLED, OTHER = "whole", "paused", "killed", "other"
 FIRST, SECOND = PERIOD, 2 * PERIOD  # where the paused run stopped
@@ -32,9 +32,10 @@ class Reference:
     place: Path
     seconds: float  # that the whole training took
 
-    def results(self) -> list[Found]:
-        """Returns the results of the whole training, by agent."""
-        return [result_of(folder) for folder in self.configuration.folders(self.place / WHOLE)]
+    @property
+    def wholes(self) -> list[Path]:
+        """The run folders of the whole training."""
+        return self.configuration.folders(self.place / WHOLE)
 
 
 def reference(configuration: Configuration, workspace: Path) -> Reference:
