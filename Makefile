@@ -4,7 +4,10 @@ BIN := .venv/bin
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 DEMO_RUN := $(DEMO)/Pendulum-v1/seed-0
 
-.PHONY: setup demo test-fast test lint format
+MINUTES ?= 60
+SEED ?= 0
+
+.PHONY: setup demo test-fast test soak lint format
 
 setup: .venv/ready
 
@@ -22,6 +25,9 @@ test-fast: setup lint
 
 test: setup lint
 	$(BIN)/pytest --numprocesses 2
+
+soak: setup
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 lint: setup
 	$(BIN)/ruff check .
