@@ -33,6 +33,7 @@ from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
 from tests.baselines.scripted import Scripted
 from tests.command_line import mrq, rows, steps_in
+from tests.documents import document_of
 from tests.environments_for_tests import Counting, Target
 from tests.training.populations import advance, population
 from tests.training.recording import Recording
@@ -69,7 +70,7 @@ def test_evaluations_come_when_they_should_and_mean_what_they_should(scripted, t
     assert run == tmp_path / "CartPole-v1" / "seed-0"
     assert steps == (0, 20, 40, 60)
     assert all(8 <= value <= 11 for value in returns)  # pushed to one side, a pole falls in nine or ten steps
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     assert (document["algorithm"], document["parameters"]) == ("PPO", 2)  # those of its one linear layer
     (record,) = collect([tmp_path], print)
     assert (record.algorithm, record.task, record.steps.tolist()) == ("PPO", "gym/CartPole-v1", [0, 20, 40, 60])
@@ -103,7 +104,7 @@ def test_an_interrupted_baseline_is_resumed_with_each_evaluation_once(scripted, 
 def test_stable_baselines(algorithm, task, tmp_path):
     run = trained(algorithm, task, tmp_path)
     assert [step for step, _ in evaluations(run)] == [0, 20, 40, 60]
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     assert document["algorithm"] == algorithm.upper()
     assert document["parameters"] > 1_000
     played = play(run, 3, False, None, "cpu", trust=True)
@@ -268,7 +269,7 @@ def test_a_baseline_of_version_0_1_is_read_but_not_trained_or_played(tmp_path):
         file.unlink()
     for name in ("model.zip", "replay.pkl", "seconds.json"):
         (saved / name).write_text("1.0")
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     del document["settings"]["hyperparameters"]  # those of MR.Q were not written, and a baseline had none
     (run / "run.json").write_text(json.dumps(document))
     refusal = "was trained by a version of mrq before 0.2, which saved TD3 in another way; reports still read it, but"

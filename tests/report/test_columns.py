@@ -18,6 +18,7 @@ from mrq.report.tables import suite_table
 from mrq.report.text import markdown
 from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
+from tests.documents import document_of
 from tests.report.example_runs import run
 
 WALKER = "dmc-visual/walker-walk"
@@ -80,7 +81,7 @@ def test_the_order_of_the_columns():
 def test_baseline_runs_of_version_0_1_are_read(tmp_path):
     """Their folders hold MR.Q's hyperparameters, which had no effect."""
     folder = folder_of(tmp_path / "old", "gym/Hopper-v4", 0, "mrq", 2500)
-    document = json.loads((folder / "run.json").read_text())
+    document = document_of(folder)
     (folder / "run.json").write_text(json.dumps(document | {"mrq": "0.1.0", "algorithm": "PPO"}))
     (record,) = collect([tmp_path], pytest.fail)
     assert (record.algorithm, record.returns.tolist(), record.parameters) == ("PPO", [2500], 5_000_000)

@@ -16,6 +16,7 @@ from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
+from tests.documents import document_of
 from tests.report.example_runs import run
 
 CONTROL = names_in("dmc")
@@ -92,13 +93,12 @@ def test_provenance_comes_from_run_json_and_old_runs_have_less(tmp_path):
         folder.close()
         with (folder.path / "evaluations.csv").open("a") as file:
             file.write(f"Pendulum-v1,{seed},10,{'nan' if seed == 2 else -100},1,200,10,5.0\n")
-    path = tmp_path / "1" / "run.json"
-    document = json.loads(path.read_text())
+    document = document_of(tmp_path / "1")
     assert document["machine"]["cpu"] != ""
     document["machine"] = {"gpus": ["An Old GPU"], "cpus": 4}
     document["settings"]["device"] = "auto"
     del document["versions"], document["mrq"]
-    path.write_text(json.dumps(document))
+    (tmp_path / "1" / "run.json").write_text(json.dumps(document))
     records = collect([tmp_path], print)
     assert [record.seed for record in records] == [0, 1]  # the only evaluation of the third is NaN
     new, old = (dict(record.provenance) for record in records)
@@ -153,7 +153,7 @@ def test_runs_that_cannot_be_read_are_named_and_left_out(tmp_path, small):
         recorded(tmp_path / place, small)
     for place, (name, content) in damaged.items():
         (tmp_path / place / name).write_text(content)
-    document = json.loads((tmp_path / "no GPUs" / "run.json").read_text())
+    document = document_of(tmp_path / "no GPUs")
     document["machine"] = {"gpus": 5}
     (tmp_path / "no GPUs" / "run.json").write_text(json.dumps(document))
     for place in ("empty", "folder", "text"):
@@ -235,7 +235,7 @@ def test_a_run_cannot_pass_for_a_column_of_the_paper(title, tmp_path):
     settings = Settings(steps=10, device="cpu").completed(["Pendulum-v1"])
     create_run_folder(tmp_path / "seed-0", Identity("Pendulum-v1", 0), settings, True, {}, 1).close()
     path = tmp_path / "seed-0" / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"algorithm": title}))
+    path.write_text(json.dumps(document_of(tmp_path / "seed-0") | {"algorithm": title}))
     with (tmp_path / "seed-0" / "evaluations.csv").open("a") as file:
         file.write("Pendulum-v1,0,10,-100,1,200,10,5.0\n")
     left_out = []

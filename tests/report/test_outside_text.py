@@ -22,6 +22,7 @@ from mrq.training.listeners.learning_curve import draw_learning_curve
 from mrq.training.run_creation import create_run_folder
 from mrq.training.run_folder import CURVE, RunFolder
 from mrq.training.settings import Settings
+from tests.documents import document_of
 from tests.hostile import HOSTILE
 from tests.report.test_html import Page
 
@@ -38,7 +39,7 @@ def deceive(path, text):
     """Makes a run folder in which everything that is free to be text is this text."""
     settings = Settings(steps=10, device="cpu", precision="bf16").completed(["Pendulum-v1"])
     create_run_folder(path, Identity("Pendulum-v1", 0), settings, True, {}, 1).close()
-    document = json.loads((path / "run.json").read_text())
+    document = document_of(path)
     document |= {"task": encodable(text), "algorithm": text, "mrq": text}
     document["machine"] |= {"cpu": text, "gpus": [text], "platform": text}
     document["versions"] = dict.fromkeys(document["versions"], text)
@@ -88,9 +89,8 @@ def test_markdown_shows_everything_and_has_no_other_structure(report):
     contents = ["".join(child.content for child in token.children) for token in inlines]
     contents = [content.replace("\N{WORD JOINER}", "") for content in contents]
     for hostile in HOSTILE.values():
-        assert {condensed(f"gym/{encodable(hostile)}"), condensed(hostile)} <= set(
-            contents
-        )  # the cells of its task and algorithm
+        cells = {condensed(f"gym/{encodable(hostile)}"), condensed(hostile)}  # of its task and algorithm
+        assert cells <= set(contents)
         assert any(f"platform {condensed(hostile)}, precision bf16" in content for content in contents)
     rows = [token.type for token in tokens].count("tr_open")
     assert rows == (1 + len(HOSTILE) + 3) + (1 + len(HOSTILE) + 1) + (1 + 4)  # those of the three tables

@@ -21,6 +21,7 @@ from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume_command
 from mrq.training.summary import conclude
 from tests.command_line import ENVIRONMENT, SMALL, assert_same, mrq, rows, start, train
+from tests.documents import edit
 from tests.waiting import children_of, gone, soon
 
 pytestmark = pytest.mark.slow
@@ -280,6 +281,9 @@ def test_a_changed_run_json_is_refused(refusal, finished, tmp_path):
     text = (tmp_path / "run" / "run.json").read_text()
     for change in (('"hidden_width": 32', '"hidden_width": 64'), ('"seed": 0', '"seed": 5')):
         (tmp_path / "run" / "run.json").write_text(text.replace(*change))
+        assert "it has changed since mrq wrote it" in refusal("resume", "--steps", "600", tmp_path / "run")
+        (tmp_path / "run" / "run.json").write_text(text)
+        edit(tmp_path / "run", *change)
         assert "are not those of its checkpoint" in refusal("evaluate", tmp_path / "run")
         err = refusal("resume", "--steps", "600", tmp_path / "run")
         assert "are not those of its checkpoint" in err or "evaluations.csv are of another run than run.json" in err

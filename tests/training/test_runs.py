@@ -18,6 +18,7 @@ from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume, start
 from mrq.training.settings import Settings
 from tests.command_line import assert_same
+from tests.documents import document_of, edit
 from tests.training.recording import Recording
 
 QUIET = Listener()
@@ -104,33 +105,26 @@ def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_pla
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "words"),
+    ("change", "words"),
     [
-        ("run.json", ('"steps": 60', '"steps": 60.5'), "--steps is 60.5; it must be a whole number"),
-        ("run.json", ('"batch_size": 16', '"batch_size": 16.5'), "batch_size is 16.5; it must be a whole number"),
-        (
-            "run.json",
-            ('"parameters": ', '"parameters": 1' + 400 * "0"),
-            "the number of parameters in .* is a number of",
-        ),
-        ("run.json", ('"task": "', '"task": "\\ud800'), "has characters that no text can have"),
-        ("run.json", ('"seed": 0', '"seed": -1'), r"the seeds are \[-1\]"),
-        ("run.json", ('"observation":', '"other":'), "was trained with the observation space None"),
-        ("evaluations.csv", (",200,1,", ",,1,"), "evaluations.csv cannot be read"),
+        (('"steps": 60', '"steps": 60.5'), "--steps is 60.5; it must be a whole number"),
+        (('"batch_size": 16', '"batch_size": 16.5'), "batch_size is 16.5; it must be a whole number"),
+        (('"parameters": ', '"parameters": 1' + 400 * "0"), "the number of parameters in .* is a number of"),
+        (('"task": "', '"task": "\\ud800'), "has characters that no text can have"),
+        (('"seed": 0', '"seed": -1'), r"the seeds are \[-1\]"),
+        (('"observation":', '"other":'), "was trained with the observation space None"),
     ],
 )
-def test_edited_files_get_one_sentence(settings, tmp_path, file, change, words):
+def test_edited_settings_get_one_sentence(settings, tmp_path, change, words):
     run = trained(settings, tmp_path)
-    text = (run.path / file).read_text()
-    assert change[0] in text
-    (run.path / file).write_text(text.replace(*change))
+    edit(run.path, *change)
     with pytest.raises(MRQError, match=words):
         resume([run.path], 70, QUIET)
 
 
 def test_a_run_from_before_a_hyperparameter_existed_is_resumed(settings, tmp_path):
     run = trained(settings, tmp_path)
-    document = json.loads((run.path / "run.json").read_text())
+    document = document_of(run.path)
     del document["settings"]["hyperparameters"]["linear_value"]
     (run.path / "run.json").write_text(json.dumps(document))
     assert RunFolder(run.path).settings == replace(settings).completed(["Pendulum-v1"])
@@ -141,7 +135,7 @@ def test_a_run_from_before_a_hyperparameter_existed_is_resumed(settings, tmp_pat
 def test_a_run_of_version_0_1_is_resumed_bit_for_bit(settings, tmp_path):
     """Version 0.1 wrote MR.Q's counters beside the others, and no algorithm."""
     new, old = (trained(settings, tmp_path / name).path for name in ("new", "old"))
-    document = json.loads((old / "run.json").read_text())
+    document = document_of(old)
     del document["algorithm"]
     (old / "run.json").write_text(json.dumps(document))
     written = latest_checkpoint(old / "checkpoints")

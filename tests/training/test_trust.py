@@ -10,6 +10,7 @@ import pytest
 
 from mrq import MRQ, MRQError
 from mrq.interface import Identity
+from mrq.report.records import collect
 from mrq.training.checkpoint import (
     latest_checkpoint,
     read_arrays,
@@ -24,6 +25,7 @@ from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
 from tests.command_line import rows, steps_in, weights
+from tests.documents import document_of
 from tests.training.recording import Recording
 
 QUIET = Listener()
@@ -127,7 +129,7 @@ def test_files_beyond_reason_are_refused(run):
 @pytest.fixture
 def strange(run, tmp_path, monkeypatch):
     """Returns a run that names a module, which lies in the present folder and leaves a trace when it is imported."""
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     document["task"] = "strangers_module:make"
     (run / "run.json").write_text(json.dumps(document))
     text = (run / "evaluations.csv").read_text()
@@ -253,7 +255,7 @@ def test_forged_states_are_refused(run, change):
     [("seed", -1), ("seed", 0.5), ("seed", "0"), ("settings", None), ("settings", {"steps": -1}), ("spaces", 3)],
 )
 def test_forged_settings_are_refused(run, field, value):
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     (run / "run.json").write_text(json.dumps(document | {field: value}))
     with pytest.raises(MRQError):
         resume([run], 70, QUIET)
@@ -324,6 +326,25 @@ def test_damaged_evaluations_are_noticed_and_kept(run, change, words):
     assert (run / "evaluations.csv").read_text() == changed
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"steps": 65', '"steps": 97'), ('"evaluate_every": 50', '"evaluate_every": 10'), ('"numpy": "', '"numpy": "9')],
+)
+def test_a_changed_run_json_is_noticed(run, old, new):
+    text = (run / "run.json").read_text()
+    assert old in text
+    (run / "run.json").write_text(text.replace(old, new))
+    for call in (lambda: resume([run], 70, QUIET), lambda: play(run, 1, True, None, "cpu")):
+        with pytest.raises(MRQError, match=r"run\.json cannot be read \(it has changed since .*, remove its digest"):
+            call()
+    said = []
+    assert collect([run], said.append) == []
+    assert "it has changed since mrq wrote it" in said[0]
+    (run / "run.json").write_text(text)
+    resumed(run)
+    resumed(run, 75)
+
+
 def test_a_last_row_that_a_kill_cut_short_is_dropped(run):
     with (run / "evaluations.csv").open("a") as file:
         file.write("Pendulum-v1,0,70,-12")
@@ -351,7 +372,7 @@ def test_where_checkpoints_were_deleted_a_run_does_not_begin_again_unasked(run):
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, run):
     shutil.rmtree(run / "checkpoints")
-    document = json.loads((run / "run.json").read_text())
+    document = document_of(run)
     assert document["saved"] is True
     (run / "run.json").write_text(json.dumps(document | {"saved": False}))
     assert "resuming at step 0 of 70" in resumed(run)

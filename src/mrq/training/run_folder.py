@@ -11,6 +11,7 @@ The folder may come from a stranger: nothing in it is followed out of it; see fi
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import shlex
@@ -336,12 +337,19 @@ def _read_document(path: Path) -> dict[str, Any]:
     document = json.loads(read_text(path / DOCUMENT, LARGEST_DOCUMENT))
     if not isinstance(document, dict):
         raise ValueError("it is not an object")
+    digest = document.pop("digest", None)  # versions before 0.2 wrote none
+    if digest is not None and digest != _digest(document):
+        raise ValueError("it has changed since mrq wrote it; if you changed it on purpose, remove its digest")
     return document
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:
     """Returns the content of run.json."""
-    return (json.dumps(document, indent=1) + "\n").encode()
+    return (json.dumps({**document, "digest": _digest(document)}, indent=1) + "\n").encode()
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
