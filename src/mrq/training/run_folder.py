@@ -298,6 +298,14 @@ class RunFolder:
                 "remove it to resume the run without its earlier evaluations."
             )
 
+    def checked_evaluations(self) -> list[Row]:
+        """Returns the rows of evaluations.csv; refuses those that are not what its latest readable checkpoint knows."""
+        counters = {}
+        with suppress(MRQError):  # first, because a training may add to both
+            counters = self._newest(checkpoints.read_counters, lambda _: None) or {}
+        self.check_evaluations(counters)
+        return self.evaluations()
+
     def rewind(self, step: int) -> None:
         """Deletes the evaluations after `step`, which a resumed run will do again."""
         self._rows = [row for row in self.evaluations() if int(row["step"]) <= step]
