@@ -345,6 +345,20 @@ def test_a_changed_run_json_is_noticed(run, old, new):
     resumed(run, 75)
 
 
+def test_damaged_evaluations_are_not_reported(run):
+    (record,) = collect([run], pytest.fail)
+    assert record.steps.tolist() == [0, 50, 60, 65]
+    text = (run / "evaluations.csv").read_text()
+    (run / "evaluations.csv").write_text(text.replace(",200,1,", ",201,1,", 1))
+    said = []
+    assert collect([run], said.append) == []
+    assert "evaluations.csv has changed since the checkpoint was written" in said[0]
+    (run / "evaluations.csv").write_text(text)
+    shutil.rmtree(run / "checkpoints")
+    (record,) = collect([run], pytest.fail)
+    assert record.steps.tolist() == [0, 50, 60, 65], "a report does not need checkpoints"
+
+
 def test_a_last_row_that_a_kill_cut_short_is_dropped(run):
     with (run / "evaluations.csv").open("a") as file:
         file.write("Pendulum-v1,0,70,-12")

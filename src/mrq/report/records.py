@@ -136,7 +136,7 @@ def external(path: Path) -> Iterator[Record]:
 
 def _from_folder(folder: Path) -> Record:
     run = RunFolder(folder)
-    rows = [row for row in run.evaluations() if is_valid(float(row["return_mean"]))]
+    rows = [row for row in run.checked_evaluations() if is_valid(float(row["return_mean"]))]
     if not rows:
         raise MRQError(f"{folder} has no evaluations yet.")
     steps = [int(row["step"]) for row in rows]

@@ -16,7 +16,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -298,6 +298,14 @@ class RunFolder:
                 f"{self.path / EVALUATIONS} has changed since the checkpoint was written; restore it from a copy, or "
                 "remove it to resume the run without its earlier evaluations."
             )
+
+    def checked_evaluations(self) -> list[Row]:
+        """Returns the rows of evaluations.csv; refuses those that are not what its latest readable checkpoint knows."""
+        counters = {}
+        with suppress(MRQError):  # first, because a training may add to both
+            counters = self._newest(checkpoints.read_counters, lambda _: None) or {}
+        self.check_evaluations(counters)
+        return self.evaluations()
 
     def rewind(self, step: int) -> None:
         """Deletes the evaluations after `step`, which a resumed run will do again."""
