@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mrq.training.checkpoint import read_arrays, read_counters, read_tensors, write_checkpoint
+from tests.documents import document_of
 from tests.soak.commands import Command, Ended
 from tests.soak.configurations import CONFIGURATIONS
 from tests.soak.outcomes import Outcome, Result, Wrong
@@ -82,7 +83,7 @@ def _forge_checkpoint(rng: Random, folder: Path, kind: str) -> str:
 
 
 def _forge_settings(rng: Random, folder: Path) -> str:
-    document = json.loads((folder / "run.json").read_text())
+    document = document_of(folder)
     kinds = ("settings", "hyperparameters", "seed", "spaces", "compiled", "task", "algorithm")
     what = _forge_value(rng, [place for place in _places(document) if any(kind in place[1] for kind in kinds)])
     (folder / "run.json").write_text(json.dumps(document))
