@@ -64,10 +64,11 @@ def difference(found: Found, expected: Found) -> str | None:
 
 
 def _settings(path: Path) -> str | None:
-    """Returns the settings of a run, except for its steps, which a command may have been given."""
+    """Returns what a run.json holds, except for its steps, which a command may have been given, and so its digest."""
     try:
         document = json.loads(path.read_text())
         document["settings"].pop("steps")
+        document.pop("digest", None)
         return repr(document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
