@@ -94,8 +94,11 @@ def differs_beyond_rounding(run: Path, expected: Path) -> bool:
 
 
 def stale_files(place: Path) -> list[str]:
-    """Returns files that are left from an interrupted write."""
-    names = (path.relative_to(place).as_posix() for path in place.rglob("*"))
+    """Returns files that are left from an interrupted write.
+
+    The picture is drawn last of all: a kill at that moment leaves nothing to resume, and the next training replaces it.
+    """
+    names = (path.relative_to(place).as_posix() for path in place.rglob("*") if "learning_curve" not in path.name)
     return [name for name in names if name.endswith("unfinished") or any(p[0] == "." for p in name.split("/"))]
 
 
