@@ -12,17 +12,19 @@ from mrq.algorithms.registry import ALGORITHMS
 
 SOURCE = Path(mrq.__file__).parent
 NEUTRAL = {
-    *("errors", "execution", "files", "interface", "markdown", "padding", "printable", "processes", "restoring"),
-    "version",
+    *("bounds", "errors", "execution", "files", "interface", "markdown", "memory", "padding", "printable", "processes"),
+    *("restoring", "version"),
 }
 ALLOWED = {
     "printable": set(),
+    "bounds": {"errors"},
     "errors": {"printable"},
     "files": set(),
     "markdown": {"printable"},
     "version": set(),
     "execution": set(),
     "interface": {"errors", "execution"},
+    "memory": {"errors"},
     "padding": set(),
     "processes": set(),
     "randomness": set(),

@@ -12,6 +12,7 @@ from tests.waiting import gone, soon
 
 def answers(pipe, question):
     pipe.send((question, os.getpid(), os.environ.get("OMP_NUM_THREADS"), "torch" in sys.modules))
+    pipe.send(os.environ.get("PYTHONSAFEPATH"))
     pipe.send("and more")
 
 
@@ -62,11 +63,15 @@ def start():
         child.end()
 
 
-@pytest.mark.parametrize(("independent", "threads"), [(False, "1"), (True, "7")])
-def test_messages_arrive_and_the_pipe_ends_with_the_child(start, monkeypatch, independent, threads):
+@pytest.mark.parametrize(("independent", "threads", "safe_path"), [(False, "1", "1"), (True, "7", None)])
+def test_messages_arrive_and_the_pipe_ends_with_the_child(start, monkeypatch, independent, threads, safe_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    if safe_path:
+        monkeypatch.setenv("PYTHONSAFEPATH", safe_path)
     child = start(answers, ("why",), independent=independent)
     assert child.receive(30) == ("why", child.process.pid, threads, False)
+    assert child.receive(30) == safe_path, "what the child starts has the variable only if the user set it"
     assert child.receive(30) == "and more"
     with pytest.raises(EOFError):
         child.receive(30)
@@ -141,14 +146,57 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("target", ["sleeps", "stops_in_good_order"])
-def test_children_end_with_a_parent_that_is_killed(tmp_path, target):
+@pytest.mark.parametrize("stopped", [False, True])
+def test_children_end_with_a_parent_that_is_killed(tmp_path, target, stopped):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), target]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
     child = int(parent.stdout.readline())
+    if stopped:
+        os.kill(child, signal.SIGSTOP)
     parent.kill()
-    parent.communicate()
+    parent.wait()
+    parent.stdout.close()
+    assert soon(lambda: gone(child))
+
+
+SLOW_MODULE = """
+import os, time
+
+if "IN_CHILD" in os.environ:
+    print(os.getpid(), flush=True)
+    time.sleep(1)
+
+
+def target(pipe):
+    time.sleep(60)
+"""
+
+SLOW_SCRIPT = """
+import os, sys, time
+import slow_module
+from mrq.processes import Child
+
+os.environ["IN_CHILD"] = "1"
+child = Child(slow_module.target, (), independent=sys.argv[1] == "independent")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["dependent", "independent"])
+def test_a_child_that_was_stopped_while_it_imports_modules_ends_with_its_parent(tmp_path, kind):
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
+    script = tmp_path / "script.py"
+    script.write_text(SLOW_SCRIPT)
+    command = [sys.executable, str(script), kind]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    child = int(parent.stdout.readline())
+    assert os.getpgid(child) == child, "a Ctrl-C at the terminal reaches it no more"
+    os.kill(child, signal.SIGSTOP)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
     assert soon(lambda: gone(child))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mrq.algorithms.algorithm import Algorithm, Carried, Learner, Setup
-from mrq.algorithms.checking import check_fields
+from mrq.bounds import check_fields
 from mrq.execution import Function, Work
 from mrq.interface import Array, ReplaySettings, Sampler
 

@@ -1,5 +1,47 @@
-"""python -m mrq"""
+"""The program `mrq`, also as `python -m mrq`. It imports the rest only when signals can end it without a traceback."""
 
-from mrq.cli import main
+import os
+import sys
+from types import FrameType
 
-main()
+
+def main() -> None:
+    """Runs the command that was given."""
+    import signal
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        signal.signal(number, _stop)
+    try:
+        from mrq.cli import main as run
+
+        run()
+    except KeyboardInterrupt as interrupt:  # while an error or an earlier signal was being reported
+        sys.exit(128 + interrupt.args[0])
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)  # the rest is Python's own end, which would print a traceback
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Interrupts the command; at once while it imports a module, which might swallow or report an exception."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(128 + number)
+        frame = frame.f_back
+    raise KeyboardInterrupt(number)
+
+
+def _leave_out_current_folder() -> None:
+    """Keeps Python from importing what happens to lie in the current folder, unless mrq itself lies there."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # then Python has not put it on the path either
+        return
+    if sys.path[0] == here != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+        del sys.path[0]
+
+
+if __name__ == "__main__":  # as `python -m mrq`, for which Python puts the current folder first
+    _leave_out_current_folder()
+    main()

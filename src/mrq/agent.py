@@ -28,9 +28,10 @@ from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
 from mrq.training.loop import save
-from mrq.training.run_folder import DOCUMENT, RunFolder, create_run_folder, fingerprint, occupied
+from mrq.training.run_creation import create_run_folder, occupied
+from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
-from mrq.training.settings import Precision, Settings, Switch, checked_seeds
+from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
 
 EnvironmentSource = str | Environment | Callable[[], Environment]
 
@@ -59,7 +60,7 @@ class MRQ:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         self._source = env
         self._environment = environment = _make(env)
-        self.task = _name(env, environment) if task is None else task
+        self.task = checked_task(_name(env, environment) if task is None else task)
         identity = Identity(self.task, self.seed)
         environments = environments_of(identity, [environment])
         self._translator = environments.environments[0].translator

@@ -2,6 +2,8 @@
 
 import errno
 import io
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,9 +17,11 @@ import tyro
 
 from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
+from mrq.bounds import MOST_AGENTS, Between
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
-from mrq.terminal import refuse, say, show, started_in
+from mrq.files import is_address
+from mrq.terminal import interrupted_by, refuse, say, show, started_in
 from mrq.training.settings import Settings
 
 Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
@@ -34,19 +38,19 @@ class Train:
     seeds: tuple[int, ...] = ()
     """Several seeds: one agent per seed and task, trained in one process."""
     algorithm: Name = DEFAULT
-    runs: Path = Path("runs")
+    runs: str = "runs"
     """Where run folders are made: RUNS/TASK/seed-N."""
     settings: Settings = field(default_factory=Settings)
 
     def run(self) -> None:
         from mrq.training.listeners.progress_bar import ProgressBar
-        from mrq.training.runs import identities_of, start
+        from mrq.training.runs import identities_of, runs_folder, start
         from mrq.training.summary import conclude
 
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
         identities = identities_of(self.tasks, self.seeds or (self.seed or 0,))
-        conclude(start(identities, self.settings, self.runs, ProgressBar()))
+        conclude(start(identities, self.settings, runs_folder(self.runs), ProgressBar()))
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class Evaluate:
         from mrq.training.playing import play
         from mrq.training.summary import summarise
 
+        refuse_outputs([self.video])
         folder, video = self.run_folder.absolute(), None if self.video is None else self.video.absolute()
         evaluation = play(
             folder, self.episodes, self.deterministic, video, self.device, say, trust=self.trust, environment=self.env
@@ -122,6 +127,7 @@ class Speed:
 
         if not self.tasks or min(self.agents, default=0) < 1:
             raise MRQError("give one task or more, and 1 or more --agents.")
+        Between(1, MOST_AGENTS).check(max(self.agents), "--agents")
         refuse_outputs([self.markdown])
         fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
         speeds = []
@@ -248,7 +254,7 @@ class Report:
         outputs = (self.html, self.markdown, self.csv, self.figures)
         refuse_outputs(outputs, may_be_a_folder=self.figures)
         for path in filter(None, outputs):
-            if path.name in TABLES or path.resolve() in [table.resolve() for table in self.external]:
+            if path.name in TABLES or os.path.realpath(path) in map(os.path.realpath, self.external):
                 raise MRQError(f"{path} cannot be written: it holds results that the report is made of.")
         with ExitStack() as stack:
             paths = {stack.enter_context(at_hand(folder)): folder for folder in self.folders}
@@ -279,10 +285,26 @@ class Report:
 def refuse_outputs(paths: Sequence[Path | None], may_be_a_folder: Path | None = None) -> None:
     """Refuses files that cannot be written, before anything is measured or computed for them."""
     for path in filter(None, paths):
+        if is_address(str(path)):
+            raise MRQError(f"{path} cannot be written: it is an address; give a file or folder.")
         if not path.parent.is_dir():
             raise MRQError(f"{path} cannot be written: there is no folder {path.parent}.")
         if paths.count(path) > 1 or (path.is_dir() and path is not may_be_a_folder):
             raise MRQError(f"{path} cannot be written: it is a folder, or given twice.")
+
+
+def refuse_unusable(argument: str, before: str) -> None:
+    """Refuses an argument that is empty or that no file name can hold; bytes that are not UTF-8 are possible in one."""
+    option, equals, value = argument.partition("=") if argument.startswith("--") else (before, "=", argument)
+    if equals and not value:
+        name = option if option.startswith("--") else "an argument"
+        raise MRQError(f"{name} is empty; give it a value, or leave it out.")
+    try:
+        fit = b"\0" not in os.fsencode(argument)
+    except UnicodeEncodeError:
+        fit = False
+    if not fit:
+        raise MRQError(f"the argument {argument!r} has characters that no name can have; give another one.")
 
 
 def asked_algorithm(arguments: Sequence[str]) -> str:
@@ -297,6 +319,8 @@ def asked_algorithm(arguments: Sequence[str]) -> str:
 
 def parse(arguments: Sequence[str]) -> "Command":
     """Turns the command line into a command, with the options of the algorithm that it names."""
+    for before, argument in pairwise(["", *arguments]):
+        refuse_unusable(argument, before)
     algorithm = algorithm_named(asked_algorithm(arguments))
     settings = Settings(hyperparameters=algorithm.hyperparameters())
     commands = (
@@ -316,6 +340,8 @@ def parse(arguments: Sequence[str]) -> "Command":
         config=(tyro.conf.OmitArgPrefixes,),
         description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
     )
+    if isinstance(command, Train | Speed):
+        algorithm_named(command.algorithm)  # such as -1, for which the options were the default algorithm's
     return command
 
 
@@ -342,6 +368,9 @@ def main() -> None:
         refuse(f"no space is left on the disk; make room{then}." if full else f"{error}.")
     except MemoryError as error:
         refuse(f"there is not enough memory ({error}); use smaller networks or batches, or fewer agents.")
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         checkpoint = " a checkpoint, if one was written, is intact."
-        refuse("stopped at once;" + checkpoint if isinstance(command, Train | Resume | Bench) else "stopped.", 130)
+        refuse(
+            "stopped at once;" + checkpoint if isinstance(command, Train | Resume | Bench) else "stopped.",
+            interrupted_by(next(iter(interrupt.args), signal.SIGINT)),
+        )

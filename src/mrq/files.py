@@ -6,6 +6,7 @@ and a file is written under another name, made for it alone, before it replaces 
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -34,13 +35,18 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
         # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), 0o666)
     except OSError as error:
-        if error.errno == errno.ELOOP and not follow:
+        if error.errno == errno.ELOOP and not follow and path.is_symlink():
             raise UnsafeFile("it is a symbolic link") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnsafeFile("it is not a regular file")
     return descriptor
+
+
+def is_address(place: str) -> bool:
+    """Says whether a place is an address, such as s3://bucket/runs, rather than a folder."""
+    return re.match("[^/]+:/", place) is not None  # pathlib leaves one slash
 
 
 @contextmanager

@@ -9,6 +9,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def is_encodable(text: str) -> bool:
+    """Says whether text has no halves of characters, so that files can hold it."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
 def condensed(text: str) -> str:
     """Returns printable text with single spaces between its words."""
     return " ".join(printable(text).split())

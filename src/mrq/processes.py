@@ -1,5 +1,6 @@
 """Child processes: how they are started with a pipe, watched and ended."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,13 +22,15 @@ CLOSING_SECONDS = 2.0  # that a child gets to end by itself
 LIVENESS_SECONDS = 1.0  # between two checks that a child lives: a process that it forked may keep its pipe open
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # that ask a program to stop
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+SAFE_PATH = "PYTHONSAFEPATH"  # keeps a Python that is started from looking for modules in the current folder
+PR_SET_PDEATHSIG = 1  # of prctl, in Linux
 
 
 class Child:
     """A process started by this one, and a pipe to it. When the process ends, so does the pipe.
 
     The process calls `target(pipe, *arguments)`. It does not run the user's main module, and a Ctrl-C at the terminal
-    does not reach it. A child is dependent or independent:
+    does not reach it. On Linux a stopped process continues when its parent ends. A child is dependent or independent:
 
     - A dependent child computes with one thread and starts no children of its own. It ignores SIGINT and SIGTERM,
       because its parent handles them, and it ends soon after its parent.
@@ -47,11 +50,11 @@ class Child:
         self.connection, far_end = multiprocessing.Pipe(duplex)
         self.process = multiprocessing.get_context("spawn").Process(
             target=_run_child,
-            args=(independent, target, far_end, arguments),
+            args=(_Beginning(independent), independent, target, far_end, arguments),
             name=name,
             daemon=not independent,
         )
-        with _without_main(), nullcontext() if independent else _inherited_by_dependents():
+        with _without_main(), _inherited({} if independent else ONE_THREAD):
             self.process.start()
         far_end.close()  # now the child alone holds it, so the pipe ends with the child
 
@@ -114,24 +117,58 @@ def _without_main() -> Iterator[None]:
 
 
 @contextmanager
-def _inherited_by_dependents() -> Iterator[None]:
-    """Makes a process that is started meanwhile use one thread, and blocks SIGNALS until it has handlers for them."""
-    resource_tracker.ensure_running()  # otherwise the first start would do it, and unblock the signals
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        with environment_variables(ONE_THREAD):
+def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
+    """Gives a process that is started meanwhile environment variables, and blocks SIGNALS until it handles them.
+
+    Until it gets our `sys.path`, it would also import what happens to lie in the current folder.
+    """
+    with environment_variables({**variables, SAFE_PATH: "1"}):
+        resource_tracker.ensure_running()  # otherwise the first start would do it, and unblock the signals
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
             yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _run_child(independent: bool, target: Callable[..., None], pipe: Pipe, arguments: tuple[Any, ...]) -> None:
-    """Runs in the child."""
+class _Beginning:
+    """Calls `_begin` when the child unpickles it: before what follows it is unpickled and imports its modules."""
+
+    def __init__(self, independent: bool) -> None:
+        self._arguments = (independent, os.getpid(), os.environ.get(SAFE_PATH))
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return _begin, self._arguments
+
+
+def _begin(independent: bool, parent: int, safe_path: str | None) -> None:
+    """Runs in the child, first of all."""
+    _continue_when_parent_ends(parent)
     os.setsid()  # so that a Ctrl-C at the terminal reaches neither this process nor the programs it starts
-    if not independent:
+    if independent:
+        _forget_interrupts()
+    else:
         _ignore_signals()
-    threading.Thread(target=_end_with_parent, args=(independent,), daemon=True).start()
-    target(pipe, *arguments)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    if safe_path is None:  # the programs that an environment starts may look for modules where they like
+        del os.environ[SAFE_PATH]
+
+
+def _continue_when_parent_ends(parent: int) -> None:
+    """Lets the parent's end continue this process if it is stopped; its own threads then end it.
+
+    The end of the parent's thread that started this process continues it as well, which does no harm.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+        if os.getppid() != parent:  # it has ended already, so no signal will come
+            os._exit(1)
+
+
+def _forget_interrupts() -> None:
+    """Drops a Ctrl-C at the terminal that came before `os.setsid`; the parent has had it too."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, handler)
 
 
 def _ignore_signals() -> None:
@@ -142,7 +179,12 @@ def _ignore_signals() -> None:
     for number in SIGNALS:
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)  # an environment's library may not retry what a signal interrupts
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def _run_child(_: None, independent: bool, target: Callable[..., None], pipe: Pipe, arguments: tuple[Any, ...]) -> None:
+    """Runs in the child, after `_begin`."""
+    threading.Thread(target=_end_with_parent, args=(independent,), daemon=True).start()
+    target(pipe, *arguments)
 
 
 def _end_with_parent(independent: bool) -> None:

@@ -56,6 +56,11 @@ def refuse(sentence: str, status: int = 1) -> NoReturn:
     sys.exit(status)
 
 
+def interrupted_by(number: int) -> int:
+    """Returns the exit status that shells use for a command that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + number
+
+
 def shown(line: str) -> str:
     """Returns a line as it is printed: with short paths, and without control characters or line breaks."""
     return printable(with_short_paths(line))

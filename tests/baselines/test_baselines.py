@@ -27,7 +27,8 @@ from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import draw_learning_curve
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
-from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
 from tests.baselines.scripted import Scripted
@@ -86,7 +87,7 @@ def test_an_interrupted_baseline_is_resumed_with_each_evaluation_once(scripted, 
     assert [step for step, _ in evaluations(stopped)] == [0, 20]
     assert [folder.name for folder in (stopped / "checkpoints").iterdir()] == ["000001-step-30"]
     outcome = resume([stopped], None, QUIET, trust=True)
-    assert (outcome.interrupted, outcome.runs[0].step) == (False, 60)
+    assert (outcome.interrupted, outcome.runs[0].step) == (None, 60)
     assert evaluations(stopped) == evaluations(through)
 
 
@@ -201,7 +202,8 @@ def test_agents_that_an_interruption_keeps_from_starting_are_named(tmp_path):
 
     recording = Interrupting()
     outcome = start([Identity("CartPole-v1", seed) for seed in range(2)], settings("ppo"), tmp_path, recording)
-    assert ([run.seed for run in outcome.runs], outcome.interrupted) == ([0], True)
+    assert [run.seed for run in outcome.runs] == [0]
+    assert (outcome.interrupted, outcome.all_begun) == (signal.SIGTERM, False)
     assert "CartPole-v1 (seed 1): not started; give the command again for it" in recording.messages
 
 

@@ -23,7 +23,7 @@ def test_an_interrupted_matrix_is_continued_until_it_is_finished(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == 143, err
     assert "interrupted; run the same command again to continue" in out
     code, out, err = mrq(*command, cwd=tmp_path)
     assert code == 0, err
@@ -64,8 +64,8 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"seeds": 0}, "--seeds is 0; it must be from 1 to 1,000."),
-        ({"seeds": 10**12}, "--seeds is 1000000000000; it must be from 1 to 1,000."),
+        ({"seeds": 0}, "--seeds is 0; it must be between 1 and 1,000."),
+        ({"seeds": 10**12}, "--seeds is 1,000,000,000,000; it must be between 1 and 1,000."),
         ({"variants": ["all", "no-max"]}, "there is no variant 'no-max'; there are linear-value-function,"),
         ({"variants": ["PPO"]}, "there is no variant 'PPO'"),
         ({"algorithms": []}, "--algorithm is empty; give one or more of mrq, drqv2, ppo, td3, sac, dqn."),
@@ -73,10 +73,10 @@ def test_a_dry_run_counts_and_names_what_is_unusable(tmp_path):
             {"algorithms": ["ppo"], "variants": ["no-lap"]},
             "--variants needs an algorithm that has variants; add mrq to --algorithm.",
         ),
-        ({"runs": __file__}, f"{__file__} is a file; give --runs a folder."),
+        ({"runs": __file__}, f"{__file__} is not a folder; give --runs one."),
         (
             {"runs": "s3://bucket/runs"},
-            "s3://bucket/runs is an address, which needs --engine ray; give --runs a folder.",
+            "s3://bucket/runs is an address, which needs `mrq bench --engine ray`; give --runs a folder.",
         ),
     ],
 )

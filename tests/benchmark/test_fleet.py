@@ -6,7 +6,8 @@ from mrq.benchmark.fleet import train_in_child
 from mrq.benchmark.matrix import Job, RunState, state_of
 from mrq.interface import Identity
 from mrq.training.listeners.listener import Listener
-from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import RunFolder
 from mrq.training.runs import resume
 from mrq.training.settings import Settings
 

@@ -9,7 +9,7 @@ from mrq.algorithms.registry import algorithm_named, default_algorithm
 from mrq.benchmark.bench import chosen_tasks
 from mrq.benchmark.cost import overview
 from mrq.benchmark.matrix import LARGEST_FLEET, RunState, fleets, jobs, state_of
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
 
 DEFAULT = default_algorithm()

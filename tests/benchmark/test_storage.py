@@ -22,7 +22,8 @@ from mrq.training.checkpoint import latest_checkpoint, read_arrays, step_of, wri
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.tensorboard import TensorBoard
-from mrq.training.run_folder import RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
 from tests.command_line import steps_in
 

@@ -22,6 +22,14 @@ def test_a_module_in_the_current_folder(tmp_path, monkeypatch):
     assert make_environment("my_own:make").spec.id == "CartPole-v1"
 
 
+def test_the_current_folder_is_left_alone_unless_the_module_is_in_it(tmp_path, monkeypatch):
+    (tmp_path / "neighbour.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    make_environment("gymnasium:CartPole-v1")
+    assert str(tmp_path) not in sys.path
+
+
 def test_a_module_may_change_the_path_and_import_its_neighbours_late(tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "from_lib.py").write_text("ID = 'CartPole-v1'\n")

@@ -16,7 +16,7 @@ from mrq.report.records import collect
 from mrq.report.report import build
 from mrq.report.tables import suite_table
 from mrq.report.text import markdown
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
 from tests.documents import document_of
 from tests.report.example_runs import run

@@ -14,7 +14,7 @@ from mrq.report.inventory import groups, measured, missing, provenances
 from mrq.report.records import collect, external
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.evaluations_file import EvaluationsFile
-from mrq.training.run_folder import create_run_folder
+from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
 from tests.documents import document_of
 from tests.report.example_runs import run
@@ -228,3 +228,18 @@ def test_an_external_table_may_be_a_link(tmp_path):
     (tmp_path / "table").write_text("task,seed,step,return\nHopper-v4,0,1,2\n")
     (tmp_path / "SAC.csv").symlink_to("table")
     assert [record.algorithm for record in external(tmp_path / "SAC.csv")] == ["SAC"]
+
+
+@pytest.mark.parametrize("title", ["MR.Q (paper)", "TD7  (paper)\n"])
+def test_a_run_cannot_pass_for_a_column_of_the_paper(title, tmp_path):
+    settings = Settings(steps=10, device="cpu").completed(["Pendulum-v1"])
+    create_run_folder(tmp_path / "seed-0", Identity("Pendulum-v1", 0), settings, True, {}, 1).close()
+    document = document_of(tmp_path / "seed-0") | {"algorithm": title}
+    (tmp_path / "seed-0" / "run.json").write_text(json.dumps(document))
+    with (tmp_path / "seed-0" / "evaluations.csv").open("a") as file:
+        file.write("Pendulum-v1,0,10,-100,1,200,10,5.0\n")
+    left_out = []
+    assert collect([tmp_path], left_out.append) == []
+    assert left_out == [
+        f"left out: {tmp_path / 'seed-0'}: its algorithm is called {title!r}, like a column of the paper's results."
+    ]

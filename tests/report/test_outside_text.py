@@ -19,7 +19,8 @@ from mrq.report.report import build
 from mrq.report.text import as_csv, markdown
 from mrq.report.writing import write
 from mrq.training.listeners.learning_curve import draw_learning_curve
-from mrq.training.run_folder import CURVE, RunFolder, create_run_folder
+from mrq.training.run_creation import create_run_folder
+from mrq.training.run_folder import CURVE, RunFolder
 from mrq.training.settings import Settings
 from tests.documents import document_of
 from tests.hostile import HOSTILE

@@ -4,15 +4,17 @@ import csv
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 
-from mrq import MRQError, cli
+from mrq import cli
 from mrq.cli import main
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.run_folder import RunFolder
@@ -20,6 +22,7 @@ from mrq.training.runs import Outcome, resume_command
 from mrq.training.summary import conclude
 from tests.command_line import ENVIRONMENT, SMALL, assert_same, mrq, rows, start, train
 from tests.documents import edit
+from tests.waiting import children_of, gone, soon
 
 pytestmark = pytest.mark.slow
 
@@ -121,8 +124,8 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path):
     assert_same(run, tmp_path / "whole" / "Pendulum-v1" / "seed-0")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, number):
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_population_saves_tells_the_signal_and_resumes(tmp_path, number, status):
     train(tmp_path, "--steps", 450, "--runs", "whole", "--seeds", 0, 1, task="CartPole-v1")
     process = start("train", "CartPole-v1", *SMALL, "--steps", 450, "--runs", "cut", "--seeds", 0, 1, cwd=tmp_path)
     for line in process.stdout:
@@ -130,7 +133,7 @@ def test_an_interrupted_population_saves_exits_cleanly_and_resumes(tmp_path, num
             break
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    assert (process.returncode, err) == (status, "")
     folders = [tmp_path / "cut" / "CartPole-v1" / f"seed-{seed}" for seed in (0, 1)]
     assert "interrupted at step" in out
     code, out, err = mrq("resume", *folders, cwd=tmp_path)
@@ -173,6 +176,20 @@ def test_a_second_signal_stops_at_once(tmp_path, workers):
     assert err == "mrq: stopped at once; a checkpoint, if one was written, is intact.\n"
 
 
+def test_a_stopped_worker_does_not_outlive_its_killed_parent(tmp_path):
+    process = start("train", "Pendulum-v1", *SMALL, "--steps", 100_000, "--workers", 1, cwd=tmp_path)
+    for line in process.stdout:
+        if "learning begins" in line:
+            break
+    workers = [child for child in children_of(process.pid) if os.getpgid(child) == child]  # not the resource tracker
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    assert soon(lambda: all(gone(worker) for worker in workers))
+
+
 def test_training_continues_when_the_program_that_reads_its_output_ends(tmp_path):
     process = start("train", "Pendulum-v1", *SMALL, "--steps", 250, "--compile", "off", cwd=tmp_path)
     assert process.stdout.readline().startswith("replay of up to")
@@ -195,10 +212,20 @@ def test_an_environment_may_change_the_working_directory(tmp_path):
 def test_an_interrupted_fleet_of_which_an_agent_stopped_early(finished, capsys):
     runs = [RunFolder(finished / f"seed-{seed}") for seed in (0, 1)]
     runs[1].extend(1_000)
-    with pytest.raises(MRQError, match=r"^1 of 2 agents stopped early, for the reasons given above\. .* is kept\.$"):
-        conclude(Outcome(runs, [runs[1]], interrupted=True))
+    with pytest.raises(SystemExit, match=r"^143$"):  # the signal, because the others would have continued
+        conclude(Outcome(runs, [runs[1]], interrupted=signal.SIGTERM))
     runs[1].extend(450)
-    assert f"interrupted; resume with: {resume_command([runs[1]])}\n" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert f"interrupted; resume with: {resume_command([runs[1]])}\n" in out
+    assert re.fullmatch(r"mrq: 1 of 2 agents stopped early, for the reasons given above\. .* is kept\.\n", err)
+
+
+@pytest.mark.parametrize(("all_begun", "status"), [(True, 0), (False, 130)])
+def test_a_signal_that_came_too_late_to_keep_a_training_from_finishing(finished, capsys, all_begun, status):
+    runs = [RunFolder(finished / f"seed-{seed}") for seed in (0, 1)]
+    with nullcontext() if status == 0 else pytest.raises(SystemExit, match=f"^{status}$"):
+        conclude(Outcome(runs, [], signal.SIGINT, all_begun))
+    assert "interrupted" not in capsys.readouterr().out
 
 
 def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
@@ -222,7 +249,7 @@ def test_a_faulty_environment_keeps_what_was_learned(tmp_path):
         (["Pendulum-v1", "--seed", "-1"], "0 or more"),
         (["Pendulum-v1", "--device", "cuda:7"], "use cpu or auto"),
         (["Pendulum-v1", "--device", "toaster"], "no device 'toaster'"),
-        (["Pendulum-v1", "--discount", "1.5"], "below 1"),
+        (["Pendulum-v1", "--discount", "1.5"], "discount is 1.5; it must be between 0 and 0.999999"),
         (["Pendulum-v1", "--batch-size", "0"], "batch_size"),
         (["Pendulum-v1", "--evaluate-every", "-1"], "--evaluate-every"),
         (["tests.environments_for_tests:Broken"], "could not be made"),

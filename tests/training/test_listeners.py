@@ -99,7 +99,7 @@ def test_a_listener_stops_the_training_by_returning_false(settings, tmp_path):
     outcome = start([Identity(COUNTING, 0)], settings, tmp_path, Listeners([Stopping(30), recording]))
     assert [steps for steps, _ in recording.all("step")] == list(range(1, 31)), "the others are told of that step too"
     assert recording.events[-2:] == [("checkpoint", 30, 0), ("training_ends", 30)]
-    assert (outcome.interrupted, outcome.runs[0].step, outcome.runs[0].unfinished) == (False, 30, True)
+    assert (outcome.interrupted, outcome.runs[0].step, outcome.runs[0].unfinished) == (None, 30, True)
     resumed = Recording()
     resume([outcome.runs[0].path], None, resumed, trust=True)
     (training,) = resumed.all("training_begins")
@@ -117,7 +117,7 @@ def test_a_signal_ends_the_training_with_a_checkpoint(settings, tmp_path):
 
     recording = Interrupting()
     outcome = start([Identity(COUNTING, 0)], settings, tmp_path, recording)
-    assert outcome.interrupted
+    assert outcome.interrupted == signal.SIGINT
     assert recording.events[-3:] == [
         ("checkpoint", 55, 0),
         ("training_ends", 55),

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_finished_runs_do_not_keep_others_from_being_resumed(settings, tmp_path)
 
 def test_runs_that_an_interruption_keeps_from_starting_keep_the_steps_asked_for(settings, tmp_path, monkeypatch):
     paths = [trained(replace(settings, steps=steps), tmp_path, seed).path for seed, steps in enumerate((20, 60))]
-    monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], True))
+    monkeypatch.setattr(runs, "_train", lambda population, evaluated, of, *_: Outcome(of, [], signal.SIGINT))
     assert resume(paths, 80, QUIET).interrupted
     assert [RunFolder(path).settings.steps for path in paths] == [80, 80]
 
@@ -108,6 +109,9 @@ def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_pla
     [
         (('"steps": 60', '"steps": 60.5'), "--steps is 60.5; it must be a whole number"),
         (('"batch_size": 16', '"batch_size": 16.5'), "batch_size is 16.5; it must be a whole number"),
+        (('"parameters": ', '"parameters": 1' + 400 * "0"), "the number of parameters in .* is a number of"),
+        (('"task": "', '"task": "\\ud800'), "has characters that no text can have"),
+        (('"seed": 0', '"seed": -1'), r"the seeds are \[-1\]"),
         (('"observation":', '"other":'), "was trained with the observation space None"),
     ],
 )

@@ -10,20 +10,23 @@ from mrq.benchmark.cluster import Cluster
 from mrq.benchmark.cost import MACHINES, overview
 from mrq.benchmark.local import run_fleets
 from mrq.benchmark.matrix import Job, RunState, fleets, jobs, state_of
-from mrq.benchmark.storage import at_hand, is_address, named_as_at
+from mrq.benchmark.storage import at_hand, named_as_at
 from mrq.benchmark.view import View
+from mrq.bounds import Between
 from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import paper_tasks
 from mrq.errors import MRQError
+from mrq.files import is_address
 from mrq.interface import Say
-from mrq.replay.memory import available_memory
+from mrq.memory import available_memory
+from mrq.terminal import interrupted_by
 from mrq.training.devices import chosen_device
+from mrq.training.runs import runs_folder
 from mrq.training.settings import Settings
 
 SEEDS, STUDY_SEEDS = 10, 5  # as many as the paper has, of its algorithms and of its design study
 MOST_SEEDS = 1_000
 ALL = "all"  # suites, or variants
-INTERRUPTED = 130  # the exit status that shells use for an interrupted command
 MEMORY_SHARE = 0.8  # of a GPU's free memory
 
 
@@ -79,7 +82,7 @@ def bench(request: Request, say: Say, show: Callable[[Sequence[Sequence[str]]], 
         say(f"{job.name}: {reason}")
     if interrupted:
         say("interrupted; run the same command again to continue")
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(interrupted_by(interrupted))
     if failed:
         raise MRQError(f"{len(failed)} of {len(found)} runs did not finish, for the reasons above.")
     say(f"all runs are finished; to see their results: mrq report {runs}")
@@ -108,8 +111,7 @@ def chosen_seeds(number: int | None, variants: Sequence[str]) -> int:
     """Returns how many seeds train; by default as many as in the paper."""
     if number is None:
         return STUDY_SEEDS if variants else SEEDS
-    if not 1 <= number <= MOST_SEEDS:
-        raise MRQError(f"--seeds is {number}; it must be from 1 to {MOST_SEEDS:,}.")
+    Between(1, MOST_SEEDS).check(number, "--seeds")
     return number
 
 
@@ -135,13 +137,11 @@ def _refuse_unusable_place(runs: str, cluster: Cluster | None) -> None:
             import ray  # noqa: F401
         except ImportError:
             raise MRQError("--engine ray needs Ray; run: pip install 'mrq-rl[ray]'") from None
-    elif is_address(runs):
-        raise MRQError(f"{runs} is an address, which needs --engine ray; give --runs a folder.")
-    elif Path(runs).is_file():
-        raise MRQError(f"{runs} is a file; give --runs a folder.")
+    if cluster is None or not is_address(runs):
+        runs_folder(runs)
 
 
-def _train_here(due: Sequence[Job], view: View, settings: Settings) -> tuple[dict[Job, str], bool]:
+def _train_here(due: Sequence[Job], view: View, settings: Settings) -> tuple[dict[Job, str], int | None]:
     device = chosen_device(settings.device)
     memory = int(MEMORY_SHARE * available_memory(device)) if device.type == "cuda" else None
     with view:
@@ -150,11 +150,11 @@ def _train_here(due: Sequence[Job], view: View, settings: Settings) -> tuple[dic
 
 def _train_on(
     cluster: Cluster, due: Sequence[Job], view: View, settings: Settings, root: Path, runs: str, say: Say
-) -> tuple[dict[Job, str], bool]:
+) -> tuple[dict[Job, str], int | None]:
     from mrq.benchmark import ray_engine
 
     if not due:
-        return {}, False
+        return {}, None
     address = runs if is_address(runs) else None
     with ray_engine.connected(cluster, settings.device, say) as share:
         free = ray_engine.memory_for(share)

@@ -9,7 +9,7 @@ from mrq.benchmark.progress import Progress, ProgressSender
 from mrq.errors import MRQError, one_line
 from mrq.processes import Child, Pipe
 from mrq.training.listeners.listener import Listener
-from mrq.training.run_folder import occupied
+from mrq.training.run_creation import occupied
 from mrq.training.runs import resume, start
 
 POLL_SECONDS = 0.5  # between two checks whether to stop

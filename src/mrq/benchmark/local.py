@@ -9,8 +9,8 @@ from mrq.benchmark.view import View
 from mrq.training.interruption import Interruption
 
 
-def run_fleets(fleets: Sequence[Sequence[Job]], view: View) -> tuple[dict[Job, str], bool]:
-    """Trains all fleets; returns why runs did not finish, and whether the user interrupted."""
+def run_fleets(fleets: Sequence[Sequence[Job]], view: View) -> tuple[dict[Job, str], int | None]:
+    """Trains all fleets; returns why runs did not finish, and the signal with which the user interrupted, if any."""
     failed: dict[Job, str] = {}
     with Interruption() as interrupted:
         for fleet in fleets:
@@ -19,4 +19,4 @@ def run_fleets(fleets: Sequence[Sequence[Job]], view: View) -> tuple[dict[Job, s
                 break
             failed |= reasons
             view.end(fleet, reasons)
-    return failed, interrupted()
+    return failed, interrupted.number

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import default_algorithm
+from mrq.bounds import option
 from mrq.environments.tasks import paper_task, study_steps, suite_of
 from mrq.errors import MRQError
 from mrq.interface import Identity, Spec
 from mrq.replay.allocation import bytes_needed, slots_needed
-from mrq.training.run_folder import RunFolder, occupied, run_path
+from mrq.training.run_creation import occupied, run_path
+from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
 
 LARGEST_FLEET = 64  # more agents gain next to nothing, and their results come later
@@ -120,7 +122,7 @@ def _difference(run: RunFolder, job: Job) -> str:
     for name in ("evaluate_every", "evaluation_episodes"):
         theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
         if theirs != asked:
-            return f"has --{name.replace('_', '-')} {theirs}, not {asked}"
+            return f"has {option(name)} {theirs}, not {asked}"
     return ""
 
 

@@ -28,7 +28,7 @@ from mrq.benchmark.progress import Progress
 from mrq.benchmark.storage import at_address, named_as_at
 from mrq.benchmark.view import View
 from mrq.errors import MRQError, one_line
-from mrq.replay.memory import available_memory
+from mrq.memory import available_memory
 from mrq.training.interruption import Interruption
 from mrq.training.run_folder import DOCUMENT, RunFolder
 
@@ -141,8 +141,8 @@ def largest_fleet(share: Share, due: int) -> int:
 
 def run_fleets(
     fleets: Sequence[Sequence[Job]], view: View, share: Share, root: Path, address: str | None
-) -> tuple[dict[Job, str], bool]:
-    """Trains all fleets; returns why runs did not finish, and whether the user interrupted.
+) -> tuple[dict[Job, str], int | None]:
+    """Trains all fleets; returns why runs did not finish, and the signal with which the user interrupted, if any.
 
     Run folders are under `root`, on a disk that all machines share; or at `address`, which jobs know as `root`.
     """
@@ -179,7 +179,7 @@ def run_fleets(
                 if not asked:
                     failed |= reasons
                     view.end(fleet, reasons)
-    return failed, interrupted()
+    return failed, interrupted.number
 
 
 def _reasons(task: Any, fleet: Sequence[Job]) -> dict[Job, str]:

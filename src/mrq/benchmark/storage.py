@@ -24,7 +24,7 @@ import fsspec
 
 from mrq.benchmark.scratch import keep, scratch_folder
 from mrq.errors import MRQError, one_line
-from mrq.files import ASIDE
+from mrq.files import ASIDE, is_address
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.run_folder import CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
@@ -54,11 +54,6 @@ class Store(NamedTuple):
         self.files.invalidate_cache()
         place = self.place(*parts)
         return sorted(path[len(place) :].lstrip("/") for path in self.files.find(place))
-
-
-def is_address(place: str) -> bool:
-    """Says whether a place is an address, rather than a folder."""
-    return "://" in place
 
 
 def store_at(address: str) -> Store:

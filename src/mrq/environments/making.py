@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.machinery import PathFinder
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from mrq.environments.rendering import chosen_renderer, import_mujoco
 from mrq.environments.suggestions import did_you_mean
 from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
 from mrq.errors import MRQError, one_line
+from mrq.processes import SAFE_PATH, environment_variables
 
 Environment = gym.Env[Any, Any]
 MAKING_SECONDS = 300.0  # more than a step may take, because packages are imported and levels built
@@ -77,11 +79,13 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
     if task not in gym.registry:  # also a name without a version, for which Gymnasium would take the latest
         raise gym.error.UnregisteredEnv
     entry_point = str(gym.registry[task].entry_point)
-    if "mujoco" in entry_point:
-        import_mujoco()
-        if "render_mode" in options:
-            os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium reads when it renders
-    environment = gym.make(task, disable_env_checker=True, **options)
+    on_mujoco = "mujoco" in entry_point
+    with environment_variables({SAFE_PATH: "1"} if on_mujoco else {}):  # GLFW starts Python when it is imported
+        if on_mujoco:
+            import_mujoco()
+            if "render_mode" in options:
+                os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium reads when it renders
+        environment = gym.make(task, disable_env_checker=True, **options)
     in_paper = f"gym/{task}" in names_in("gym") and entry_point.startswith("gymnasium.") and "xml_file" not in options
     return EarlierMargins(environment) if in_paper else environment
 
@@ -89,10 +93,11 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
 def _import(module_name: str, task: str) -> Any:
     """Imports a module, also from the current folder, where users keep their own environments.
 
-    The folder stays on the path, because such a module may import its neighbours later.
+    If it is found there, the folder stays on the path, because such a module may import its neighbours later.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    here = os.getcwd()
+    if here not in sys.path and PathFinder.find_spec(module_name.partition(".")[0], [here]) is not None:
+        sys.path.insert(0, here)
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:

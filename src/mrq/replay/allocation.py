@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mrq.errors import MRQError
 from mrq.interface import SMALLEST_CAPACITY, ReplaySettings, Spec
-from mrq.replay.memory import available_memory, in_pinned_memory, readable
+from mrq.memory import available_memory, in_pinned_memory, readable
 
 FLAGS = ("rewards", "terminated", "complete", "preceding")  # a slot's numbers, before those of its action
 UPDATES_MEMORY = 4_000_000_000  # bytes that updates on images may need beside the replay

@@ -12,6 +12,7 @@ from mrq.environments.tasks import full_name
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import read_text
 from mrq.interface import Array
+from mrq.printable import condensed
 from mrq.report.columns import MAIN, PAPER, VARIANTS
 from mrq.training.run_folder import CHECKPOINTS, TABLES, RunFolder
 
@@ -141,6 +142,8 @@ def _from_folder(folder: Path) -> Record:
     steps = [int(row["step"]) for row in rows]
     if not all(0 <= step < MOST_STEPS for step in steps) or sorted(set(steps)) != steps:
         raise MRQError(f"{folder}: the steps of its evaluations are not ascending.")
+    if condensed(run.label).endswith(PAPER):
+        raise MRQError(f"{folder}: its algorithm is called {run.label!r}, like a column of the paper's results.")
     return Record(
         run.label,
         full_name(run.task),

@@ -7,14 +7,15 @@ did not change since then is compared with it, byte by byte, and linked to; so w
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import safetensors
@@ -32,6 +33,7 @@ LEARNER = "learner.safetensors"
 DOCUMENT = "checkpoint.json"
 UNFINISHED = "unfinished"
 LARGEST_DOCUMENT = 100_000_000  # bytes
+COMPARED_AT_ONCE = 1_000_000  # bytes
 LARGEST_FILE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # what is restored must fit into memory
 Result = TypeVar("Result")
 
@@ -103,19 +105,18 @@ def _fill(
     previous: Path | None,
 ) -> None:
     learner = safetensors.numpy.save({name: np.asarray(tensor) for name, tensor in tensors.items()})
-    contents: dict[str, Callable[[Any], object]] = {LEARNER: lambda file: file.write(learner)}
-    for name, array in arrays.items():
-        contents[f"{name}.npy"] = partial(np.save, arr=array, allow_pickle=False)
+    contents = {LEARNER: [memoryview(learner)]}
+    contents |= {f"{name}.npy": _as_npy(array) for name, array in arrays.items()}
     known, files = _known(previous), {}
-    for name, write in contents.items():
-        if previous is not None and name in known and _link_unchanged(previous / name, aside / name, write):
+    for name, parts in contents.items():
+        if previous is not None and name in known and _linked(previous / name, aside / name, parts):
             files[name] = known[name]
         else:
-            files[name] = _write(aside / name, write)
+            files[name] = _write(aside / name, parts)
     document = {"format": FORMAT, "counters": dict(counters), "files": files}
     document["digest"] = _digest(document)
     text = json.dumps(document, indent=1).encode()
-    _write(aside / DOCUMENT, lambda file: file.write(text))
+    _write(aside / DOCUMENT, [memoryview(text)])
 
 
 def newest_sound(folder: Path, read: Callable[[Path], Result], say: Callable[[str], None]) -> Result | None:
@@ -239,48 +240,45 @@ def _digest(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-class _Hashed:
-    """A file whose SHA-256 is computed while it is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.sha256 = file, hashlib.sha256()
-
-    def write(self, data: Any) -> None:
-        self.sha256.update(data)
-        self._file.write(data)
+def _as_npy(array: Array) -> list[memoryview]:
+    """Returns the bytes of an .npy file in two parts, of which the larger one is the array's own memory."""
+    array, header = np.asarray(array, order="C"), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    return [memoryview(header.getvalue()), array.reshape(-1).view(np.uint8).data]
 
 
-class _Compared:
-    """A file that is compared with what is written to it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.equal = file, True
-
-    def write(self, data: Any) -> None:
-        self.equal = self.equal and self._file.read(len(data)) == data
-
-
-def _write(path: Path, write: Callable[[Any], object]) -> str:
-    """Writes a file; returns its digest."""
+def _write(path: Path, parts: Sequence[memoryview]) -> str:
+    """Writes bytes to a file; returns its digest."""
+    digest = hashlib.sha256()
     with open_new(path) as file:
-        hashed = _Hashed(file)
-        write(hashed)
+        for part in parts:
+            digest.update(part)
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
-    return hashed.sha256.hexdigest()
+    return digest.hexdigest()
 
 
-def _link_unchanged(before: Path, path: Path, write: Callable[[Any], object]) -> bool:
-    """Links to a file that holds, to the last byte, what would be written; says whether it did."""
+def _linked(before: Path, path: Path, parts: Sequence[memoryview]) -> bool:
+    """Links to a file that holds exactly these bytes; says whether it did."""
     try:
         with reading(before, LARGEST_FILE) as file:
-            compared = _Compared(file)
-            write(compared)
-            if not compared.equal or file.read(1):
+            if not all(_comes_next(file, part) for part in parts) or file.read(1):
                 return False
         os.link(before, path)
     except OSError:  # it is damaged, or the disk has no links
         return False
+    return True
+
+
+def _comes_next(file: BufferedReader, part: memoryview) -> bool:
+    """Says whether these bytes are the next ones of a file."""
+    scratch = np.empty(min(len(part), COMPARED_AT_ONCE), np.uint8)
+    for begin in range(0, len(part), COMPARED_AT_ONCE):
+        expected = part[begin : begin + COMPARED_AT_ONCE]
+        found = scratch[: file.readinto(scratch.data[: len(expected)])]
+        if not np.array_equal(found, expected):
+            return False
     return True
 
 

@@ -14,7 +14,7 @@ from mrq.environments.rendering import chosen_renderer
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.errors import MRQError
 from mrq.execution import can_compile
-from mrq.replay.memory import available_memory, readable
+from mrq.memory import available_memory, readable
 from mrq.training.compiling import COMPILER
 from mrq.training.devices import chosen_device
 from mrq.version import __version__

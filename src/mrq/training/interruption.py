@@ -31,7 +31,7 @@ class Interruption:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(number)
         self.number = number
         if sys.stderr.isatty():
             sys.stderr.write("\nstopping as soon as everything can be saved; a second signal stops at once\n")

@@ -8,6 +8,7 @@ from typing import Any
 import imageio
 import numpy as np
 
+from mrq.bounds import MOST_EPISODES, Between
 from mrq.environments.making import Environment, make_environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
@@ -34,8 +35,7 @@ def play(
     environment: str | None = None,  # to play in, instead of the one that the folder names
 ) -> Evaluation:
     """Evaluates the latest checkpoint of a run; with `video`, films its first episodes."""
-    if episodes < 1:
-        raise MRQError(f"--episodes is {episodes}; it must be 1 or more.")
+    Between(1, MOST_EPISODES).check(episodes, "--episodes")
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     run = RunFolder(folder)
@@ -47,7 +47,8 @@ def play(
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
-    made = [make_environment(environment or run.task, **options) for _ in range(at_once)]
+    task = run.task if environment is None else environment
+    made = [make_environment(task, **options) for _ in range(at_once)]
     with closing(environments_of(run.identity, made)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)

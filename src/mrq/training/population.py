@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from mrq.algorithms.algorithm import Learner
+from mrq.bounds import MOST_STEPS
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.errors import MRQError
 from mrq.interface import Identity
@@ -16,7 +17,6 @@ from mrq.restoring import is_count, refuse_unless
 from mrq.training.acting import Acting
 from mrq.training.checkpoint import AgentState
 from mrq.training.episodes import Episodes
-from mrq.training.settings import MOST_STEPS
 
 
 class LossFault(MRQError):

@@ -14,31 +14,30 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shlex
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrq import version
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
+from mrq.bounds import Between
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.files import open_regular, read_text, remove, written_aside
+from mrq.files import open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
+from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
-from mrq.training.settings import Settings, checked_seeds
+from mrq.training.settings import Settings, checked_seeds, checked_task
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
 LARGEST_DOCUMENT = 10_000_000  # bytes
+MOST_PARAMETERS = 10**15
 Result = TypeVar("Result")
 
 
@@ -58,10 +57,11 @@ class RunFolder:
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
-            self.task, (self.seed,) = str(document["task"]), checked_seeds((document["seed"],))
+            self.task, (self.seed,) = checked_task(str(document["task"])), checked_seeds((document["seed"],))
             self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
+            Between(0, MOST_PARAMETERS).check(self.parameters, f"the number of parameters in {path / DOCUMENT}")
             self.made_by = str(document.get("mrq", ""))  # the version of mrq
             self.machine, self.versions = dict(document.get("machine", {})), dict(document.get("versions", {}))
             # Version 0.1 did not record whether there has been a checkpoint.
@@ -271,13 +271,14 @@ class RunFolder:
         document = _read_document(self.path)
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
-            file.write(_as_json(document))
+            file.write(as_json(document))
 
     def lock(self) -> None:
         """Keeps a second process from training the same run, until this one ends or closes the run.
 
         It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
+        refuse_unwritable_name(self.path)
         for name in (CHECKPOINTS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
@@ -335,64 +336,6 @@ class RunFolder:
             self._lock = None
 
 
-def run_path(root: Path, task: str, seed: int) -> Path:
-    """Returns root/task/seed-N, where characters of the task that do not belong in a path become dashes.
-
-    The path is absolute because an environment may change this process's working directory.
-    """
-    parts = [re.sub(r"[^\w.+-]+", "-", part) for part in task.split("/")]
-    return root.absolute().joinpath(*(part for part in parts if part.strip(".")), f"seed-{seed}")
-
-
-def create_run_folder(
-    path: Path,
-    identity: Identity,
-    settings: Settings,
-    compiled: bool,
-    spaces: dict[str, str],
-    parameters: int,  # how many numbers the agent learns
-) -> RunFolder:
-    """Creates a run folder and locks it. It is made aside and renamed, so that either the whole folder exists or none.
-
-    An existing empty folder stays, since somebody may be in it; run.json is then written last.
-    """
-    from mrq.training.provenance import machine, versions  # it brings PyTorch, which reading a run does not need
-
-    document = {
-        "mrq": version.__version__,
-        "algorithm": settings.algorithm.title,
-        "task": identity.task,
-        "seed": identity.seed,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "compiled": compiled,
-        "spaces": spaces,
-        "parameters": parameters,
-        "machine": machine(),
-        "versions": versions(),
-        "saved": False,
-    }
-    refuse_existing(path, settings.algorithm.title)
-    place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        if place != path:
-            remove(place)
-            place.mkdir(parents=True)
-        with written_aside(place / EVALUATIONS) as file:
-            file.write(as_text([]).encode())
-        with written_aside(place / DOCUMENT) as file:
-            file.write(_as_json(document))
-        if place != path:
-            place.rename(path)
-    except OSError as error:
-        if place != path:
-            shutil.rmtree(place, ignore_errors=True)
-        raise MRQError(f"the run folder {path} cannot be made: {error.strerror}; choose another with --runs.") from None
-    run = RunFolder(path)
-    run.lock()
-    return run
-
-
 def _is_of_earlier_format(checkpoint: Path) -> bool:
     """Says whether a version before 0.2 wrote a checkpoint of another library's algorithm."""
     return (checkpoint / "seconds.json").exists()
@@ -408,7 +351,8 @@ def _read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _as_json(document: Mapping[str, Any]) -> bytes:
+def as_json(document: Mapping[str, Any]) -> bytes:
+    """Returns the content of run.json: a document and its digest."""
     return (json.dumps({**document, "digest": _digest(document)}, indent=1) + "\n").encode()
 
 
@@ -426,24 +370,9 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
     }
 
 
-def occupied(path: Path) -> bool:
-    """Says whether a path exists and is not an empty folder."""
-    with suppress(OSError):
-        return next(path.iterdir(), None) is not None
-    return os.path.exists(path)  # unlike Path.exists, this is False for a name that is too long
-
-
-def refuse_existing(path: Path, title: str) -> None:
-    """Refuses a path that is taken; `title` is that of the algorithm that wants it."""
-    if not occupied(path):
-        return
-    try:
-        other = RunFolder(path).title
-    except MRQError:
-        other = title
-    if other != title:
-        raise MRQError(f"{path} already holds a run of {other}; choose another place with --runs.")
-    raise MRQError(
-        f"the run folder {path} already exists; resume it with `mrq resume {shlex.quote(str(path))}`, "
-        "or choose another place with --runs."
-    )
+def refuse_unwritable_name(path: Path) -> None:
+    """Refuses to train where nothing can be written, or TensorBoard cannot."""
+    if "\0" in str(path):
+        raise MRQError(f"the path {str(path)!r} has a character that no name can have; give another one.")
+    if not is_encodable(str(path)):
+        raise MRQError(f"the path {path} is not UTF-8, so TensorBoard cannot write there; rename it to train there.")

@@ -1,5 +1,6 @@
 """Starting and resuming runs: from settings and folders to populations in the training loop."""
 
+import os
 import shlex
 import shutil
 import sys
@@ -10,10 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from mrq.bounds import MOST_AGENTS, MOST_STEPS, Between
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.environments.probing import Probe, probe
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError
+from mrq.files import is_address
 from mrq.interface import Identity, Say
 from mrq.replay.allocation import reserve, slots_needed
 from mrq.training.building import build_population
@@ -28,8 +31,9 @@ from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
 from mrq.training.population import Population
-from mrq.training.run_folder import RunFolder, create_run_folder, occupied, refuse_existing, run_path
-from mrq.training.settings import Settings, checked_seeds
+from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
+from mrq.training.run_folder import RunFolder
+from mrq.training.settings import Settings, checked_seeds, checked_task
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
 SHARED_COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at", "learner")
@@ -41,7 +45,8 @@ class Outcome(NamedTuple):
 
     runs: list[RunFolder]
     failed: list[RunFolder]  # those of them that stopped early
-    interrupted: bool
+    interrupted: int | None  # the signal that stopped it
+    all_begun: bool = True  # otherwise it was stopped before the last agents had run folders
 
 
 def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity]:
@@ -50,7 +55,20 @@ def identities_of(tasks: Sequence[str], seeds: tuple[int, ...]) -> list[Identity
         raise MRQError("give a task, such as Pendulum-v1, or several tasks of one kind.")
     if len({full_name(task) for task in tasks}) < len(tasks):
         raise MRQError(f"the tasks are {list(tasks)}; give different ones, and several --seeds for more of one.")
-    return [Identity(task, seed) for task in tasks for seed in checked_seeds(seeds)]
+    identities = [Identity(checked_task(task), seed) for task in tasks for seed in checked_seeds(seeds)]
+    if len(identities) > MOST_AGENTS:
+        raise MRQError(f"there are {len(identities):,} agents; give at most {MOST_AGENTS:,} in one call.")
+    return identities
+
+
+def runs_folder(place: str) -> Path:
+    """Returns the folder that `--runs` names; refuses an address and a file."""
+    if is_address(place):
+        raise MRQError(f"{place} is an address, which needs `mrq bench --engine ray`; give --runs a folder.")
+    folder = Path(place)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise MRQError(f"{place} is not a folder; give --runs one.")
+    return folder
 
 
 def start(identities: Sequence[Identity], settings: Settings, root: Path, listener: Listener) -> Outcome:
@@ -63,12 +81,13 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     probes = probe(tasks, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     compiled = worth_compiling(settings, device)
-    outcome = Outcome([], [], False)
+    outcome = Outcome([], [], None)
     groups = _groups(identities, settings)
     for place, together in enumerate(groups):
         names = ", ".join(identity.name for identity in together)
         if outcome.interrupted:
             listener.message(f"{names}: not started; give the command again for it")
+            outcome = outcome._replace(all_begun=False)
             continue
         if len(groups) > 1:
             listener.message(f"{names} ({place + 1} of {len(groups)})")
@@ -84,7 +103,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
             listener.message(f"{names}: {error}")
             paths = [run_path(root, *identity) for identity in together]
             begun = [RunFolder(path) for path in paths if occupied(path)]
-            trained = Outcome(begun, begun, False)
+            trained = Outcome(begun, begun, None)
         outcome = _joined(outcome, trained)
     return outcome
 
@@ -100,8 +119,10 @@ def resume(
     """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
         raise MRQError("give the run folders to resume, such as runs/Pendulum-v1/seed-0.")
-    if len({folder.resolve() for folder in folders}) < len(folders):
+    if len({os.path.realpath(folder) for folder in folders}) < len(folders):
         raise MRQError("a run folder is given twice; give each once.")
+    if steps is not None:
+        Between(1, MOST_STEPS).check(steps, "--steps")
     runs = [RunFolder(folder.absolute()) for folder in folders]
     with ExitStack() as stack:
         for run in runs:
@@ -148,7 +169,7 @@ def _resume(
         run.check_spaces(probes[run.task].spaces)
     for run in states:
         run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
-    outcome = Outcome(runs, [run for run in runs if run not in states], False)
+    outcome = Outcome(runs, [run for run in runs if run not in states], None)
     for together in _at_the_same_place(states, probes):
         if len(together) < len(runs):
             listener.message(", ".join(run.identity.name for run in together))
@@ -159,7 +180,7 @@ def _resume(
                 raise
             for run in together:
                 listener.message(f"{run.identity.name}: {error}")
-            resumed = Outcome([], together, False)
+            resumed = Outcome([], together, None)
         outcome = outcome._replace(failed=outcome.failed + resumed.failed, interrupted=resumed.interrupted)
         if outcome.interrupted:
             break
@@ -314,7 +335,7 @@ def _train(
     if interrupted():
         listener.message(f"interrupted at step {population.steps:,}")
     failed = [run for run, active in zip(runs, population.active, strict=True) if not active]
-    return Outcome(runs, failed, interrupted())
+    return Outcome(runs, failed, interrupted.number)
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:

@@ -2,31 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_of, default_algorithm
+from mrq.bounds import LARGEST_SEED, MOST_AGENTS, MOST_EPISODES, MOST_STEPS, Between, check_fields, option, shown
 from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
+from mrq.printable import is_encodable
 
-MOST_STEPS = 10_000_000_000
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
+MOST_WORKERS = 1_000
+LONGEST_WAIT = 10**6  # minutes or seconds
 OF_MACHINE = ("device", "workers", "checkpoint_minutes", "environment_timeout")  # may change when a run is resumed
-CHOICES = {"compile": get_args(Switch), "precision": get_args(Precision), "overlap": get_args(Switch)}
 
 
 @dataclass(frozen=True)
 class Settings:
     """How long to train, where, and with which algorithm and hyperparameters."""
 
-    steps: int | None = None
+    steps: Annotated[int | None, Between(1, MOST_STEPS)] = None
     """Environment steps (agent decisions) to train for; by default the suite's, which `mrq tasks` shows."""
-    evaluate_every: int | None = None
+    evaluate_every: Annotated[int | None, Between(0, MOST_STEPS)] = None
     """Steps between evaluations; 0 means none; by default the suite's."""
-    evaluation_episodes: int = 10
+    evaluation_episodes: Annotated[int, Between(1, MOST_EPISODES)] = 10
     """Episodes per evaluation."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: Annotated[float, Between(0, LONGEST_WAIT)] = 5.0
     """Minutes between checkpoints; one is also written at the end and when interrupted."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N; auto uses a GPU if there is one."""
@@ -36,32 +38,14 @@ class Settings:
     """Precision of matrix products; auto is bf16 on a GPU that has it, else float32. tf32 is float32 on a CPU."""
     overlap: Switch = "auto"
     """Step environments while the device updates, with actions chosen before those updates; auto does so on a GPU."""
-    workers: int | None = None
+    workers: Annotated[int | None, Between(0, MOST_WORKERS)] = None
     """Processes that step the environments, 0 for none; by default as many as make training faster."""
-    environment_timeout: float = 300.0
+    environment_timeout: Annotated[float, Between(1e-3, LONGEST_WAIT)] = 300.0
     """Seconds after which an environment in its own process counts as failed; making it may take 300 more."""
     hyperparameters: Any = field(default_factory=lambda: default_algorithm().hyperparameters())
 
     def __post_init__(self) -> None:
-        for name in ("steps", "evaluate_every", "evaluation_episodes", "workers"):
-            if not isinstance(getattr(self, name), int | None):
-                option = name.replace("_", "-")
-                raise MRQError(f"--{option} is {getattr(self, name)!r}; it must be a whole number.")
-        if self.steps is not None and not 0 < self.steps <= MOST_STEPS:
-            raise MRQError(f"--steps is {self.steps:,}; it must be between 1 and {MOST_STEPS:,}.")
-        if self.evaluate_every is not None and self.evaluate_every < 0:
-            raise MRQError(f"--evaluate-every is {self.evaluate_every:,}; it must be 0 (never) or more.")
-        if self.evaluation_episodes < 1:
-            raise MRQError(f"--evaluation-episodes is {self.evaluation_episodes}; it must be 1 or more.")
-        if not 0 <= self.checkpoint_minutes < float("inf"):
-            raise MRQError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise MRQError(f"--{name} is {getattr(self, name)!r}; it must be {', '.join(choices)}.")
-        if self.workers is not None and self.workers < 0:
-            raise MRQError(f"--workers is {self.workers}; it must be 0 (none) or more.")
-        if not 0 < self.environment_timeout < float("inf"):
-            raise MRQError(f"--environment-timeout is {self.environment_timeout}; it must be above 0.")
+        check_fields(self, option)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -98,16 +82,27 @@ class Settings:
             if getattr(self, name) is None:
                 values = {getattr(protocol_of(task), name): suite_of(task) for task in tasks}
                 if len(values) > 1:
-                    option = f"--{name.replace('_', '-')}"
                     theirs = " and ".join(f"{value:,} in {suite}" for value, suite in values.items())
-                    raise MRQError(f"these tasks' suites differ in {option}: {theirs}; give one.")
+                    raise MRQError(f"these tasks' suites differ in {option(name)}: {theirs}; give one.")
                 (filled[name],) = values
         return replace(self, **filled)
 
 
+def checked_task(task: str) -> str:
+    """Refuses a task's name that is empty, or that no file can hold."""
+    if not task or not is_encodable(task):
+        raise MRQError(f"the task {task!r} is empty or has characters that no text can have; give another one.")
+    return task
+
+
 def checked_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """Refuses seeds that are repeated or not whole numbers from 0 on."""
-    whole = all(isinstance(seed, int) and seed >= 0 for seed in seeds)
+    """Refuses seeds that are repeated, too many or not whole numbers from 0 on."""
+    if len(seeds) > MOST_AGENTS:
+        raise MRQError(f"there are {len(seeds):,} seeds; give at most {MOST_AGENTS:,}.")
+    whole = all(isinstance(seed, int) and 0 <= seed <= LARGEST_SEED for seed in seeds)
     if not seeds or not whole or len(set(seeds)) < len(seeds):
-        raise MRQError(f"the seeds are {list(seeds)}; they must be different whole numbers, 0 or more.")
+        raise MRQError(
+            f"the seeds are [{', '.join(map(shown, seeds[:10]))}]; they must be different whole numbers, 0 or more, "
+            f"and at most {LARGEST_SEED:,}."
+        )
     return seeds

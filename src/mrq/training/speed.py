@@ -18,7 +18,7 @@ import torch
 
 from mrq.environments.probing import probe
 from mrq.markdown import escaped, markdown_table
-from mrq.replay.memory import readable
+from mrq.memory import readable
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
 from mrq.training.loop import step, update
 from mrq.training.population import Population

@@ -1,30 +1,39 @@
-"""What a command says when a training is over."""
+"""What a command says when a training is over, and its exit status."""
 
+import sys
 from pathlib import Path
 
-from mrq.errors import MRQError
-from mrq.terminal import say
+from mrq.terminal import interrupted_by, refuse, say
 from mrq.training.run_folder import CURVE, RunFolder
 from mrq.training.runs import Outcome, resume_command
 
 
 def conclude(outcome: Outcome) -> None:
-    """Says what came of a training; ends with an error if an agent stopped early."""
+    """Says what came of a training; ends the command if an agent stopped early or something is left to do.
+
+    A training that a signal could no longer keep from finishing counts as finished.
+    """
     if len(outcome.runs) <= 4:
         summarise([run.path for run in outcome.runs])
     else:
         for run in outcome.runs:
             say(f"{run.path}  {last_evaluation(run) or ''}")
     unfinished = [run for run in outcome.runs if run.unfinished]
+    status = 0
     if outcome.interrupted and unfinished:
         say(f"interrupted; resume with: {resume_command(unfinished)}")
+    if outcome.interrupted and (unfinished or not outcome.all_begun):
+        status = interrupted_by(outcome.interrupted)
     if outcome.failed:
         number, all_of_them = len(outcome.failed), len(outcome.runs)
         resuming = "" if outcome.interrupted else f"; resume with: {resume_command(outcome.failed)}"
-        raise MRQError(
+        refuse(
             f"{number} of {all_of_them} agents stopped early, for the reasons given above. What they had learned at "
-            f"their last checkpoint is kept{resuming or '.'}"
+            f"their last checkpoint is kept{resuming or '.'}",
+            status or 1,
         )
+    if status:
+        sys.exit(status)
 
 
 def summarise(folders: list[Path], video: Path | None = None) -> None:

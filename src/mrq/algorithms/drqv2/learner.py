@@ -12,10 +12,12 @@ from torch import Tensor
 from mrq.algorithms.algorithm import Carried, Learner, Setup
 from mrq.algorithms.drqv2.agents import METRICS, Agents
 from mrq.algorithms.drqv2.exploration import decay_steps
+from mrq.algorithms.drqv2.memory import bytes_needed
 from mrq.algorithms.drqv2.noise import acting_noise, update_noise
 from mrq.algorithms.noise_blocks import Draw, NoiseBlocks
 from mrq.execution import Exchange, Work
 from mrq.interface import Array, Sampler
+from mrq.memory import refuse_beyond_memory
 from mrq.randomness import Stream, generator
 from mrq.restoring import is_count, refuse_unless
 
@@ -30,6 +32,7 @@ class DrQV2Learner(Learner):
     def __init__(self, setup: Setup) -> None:
         h, device, exchange = setup.hyperparameters, setup.device, setup.exchange
         self.specs, self.hyperparameters, self.device = setup.specs, h, device
+        refuse_beyond_memory(bytes_needed(setup.specs, h), device)
         seeds = [identity.seed for identity in setup.identities]
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
         decays = [decay_steps(identity.task, h) for identity in setup.identities]

@@ -4,95 +4,80 @@ The paper's replay ratio is 1 and is not a field: one update per environment ste
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from mrq.algorithms.checking import check_discount, check_fields, check_start
+from mrq.algorithms.checking import check_start
+from mrq.bounds import Between, Rate, Size, check_fields
 from mrq.errors import MRQError
-from mrq.interface import ReplaySettings
-
-SIZES = {"batch_size", "state_embedding", "action_embedding", "state_action_embedding", "hidden_width", "reward_bins"}
-MAY_BE_ZERO = {
-    "dynamics_weight",
-    "reward_weight",
-    "terminal_weight",
-    "pre_activation_weight",
-    "target_policy_noise",
-    "target_policy_noise_clip",
-    "priority_exponent",
-    "exploration_noise",
-    "discount",
-    "weight_decay",
-    "encoder_learning_rate",
-    "value_learning_rate",
-    "policy_learning_rate",
-}
+from mrq.interface import LONGEST_HORIZON, ReplaySettings
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
     """The paper's values. They need no tuning."""
 
-    dynamics_weight: float = 1.0
+    dynamics_weight: Rate = 1.0
     """Weight of the dynamics loss."""
-    reward_weight: float = 0.1
+    reward_weight: Rate = 0.1
     """Weight of the reward loss."""
-    terminal_weight: float = 0.1
+    terminal_weight: Rate = 0.1
     """Weight of the terminal loss, once a termination has been seen."""
-    pre_activation_weight: float = 1e-5
+    pre_activation_weight: Rate = 1e-5
     """Weight of the penalty on the policy's squared pre-activations."""
-    encoder_horizon: int = 5
+    encoder_horizon: Annotated[int, Between(1, LONGEST_HORIZON)] = 5
     """Steps over which the model is unrolled in the encoder loss."""
-    value_horizon: int = 3
+    value_horizon: Annotated[int, Between(1, LONGEST_HORIZON)] = 3
     """Steps of reward in a value target."""
 
-    target_policy_noise: float = 0.2
+    target_policy_noise: Rate = 0.2
     """Standard deviation of the noise on target actions, in units of [-1, 1]."""
-    target_policy_noise_clip: float = 0.3
+    target_policy_noise_clip: Rate = 0.3
     """Where that noise is clipped."""
 
-    priority_exponent: float = 0.4
+    priority_exponent: Annotated[float, Between(0, 1)] = 0.4
     """LAP's probability smoothing."""
-    minimum_priority: float = 1.0
+    minimum_priority: Annotated[float, Between(1e-6, 10**6)] = 1.0
     """LAP's smallest TD error, before smoothing."""
 
     random_steps: int = 10_000
     """Environment steps with random actions before training begins."""
-    exploration_noise: float = 0.2
+    exploration_noise: Rate = 0.2
     """Standard deviation of the noise on training actions, in units of [-1, 1]."""
 
-    discount: float = 0.99
+    discount: Annotated[float, Between(0, 0.999999)] = 0.99
     """Discount factor."""
     replay_capacity: int = 1_000_000
     """Observations the replay holds at most."""
-    batch_size: int = 256
+    batch_size: Size = 256
     """Windows in a mini-batch."""
     target_period: int = 250
     """Updates between two synchronisations of the target networks, and encoder updates at each."""
 
-    encoder_learning_rate: float = 1e-4
+    encoder_learning_rate: Rate = 1e-4
     """Learning rate of the encoder."""
-    weight_decay: float = 1e-4
+    weight_decay: Rate = 1e-4
     """AdamW's weight decay, for all three optimisers."""
-    state_embedding: int = 512
+    state_embedding: Size = 512
     """Size of the state embedding."""
-    action_embedding: int = 256
+    action_embedding: Size = 256
     """Size of the action embedding, inside the state-action encoder."""
-    state_action_embedding: int = 512
+    state_action_embedding: Size = 512
     """Size of the state-action embedding."""
-    hidden_width: int = 512
+    hidden_width: Size = 512
     """Width of every hidden layer."""
-    reward_bins: int = 65
+    reward_bins: Annotated[int, Between(2, 65_536)] = 65
     """Bins of the two-hot reward."""
-    reward_range: float = 10.0
+    reward_range: Annotated[float, Between(1e-3, 80)] = 10.0
     """The bins span symexp(-range) to symexp(range)."""
 
-    value_learning_rate: float = 3e-4
+    value_learning_rate: Rate = 3e-4
     """Learning rate of the value networks."""
     value_gradient_clip: float = 20.0
     """Norm to which the value gradient is clipped."""
 
-    policy_learning_rate: float = 3e-4
+    policy_learning_rate: Rate = 3e-4
     """Learning rate of the policy."""
-    gumbel_temperature: float = 10.0
+    gumbel_temperature: Annotated[float, Between(1e-6, 10**6)] = 10.0
     """Temperature of the Gumbel-Softmax, for discrete actions."""
 
     linear_value: bool = False
@@ -115,10 +100,7 @@ class Hyperparameters:
     """Design study: the encoder learns the model, and not the value end to end."""
 
     def __post_init__(self) -> None:
-        check_fields(self, MAY_BE_ZERO, SIZES)
-        check_discount(self.discount)
-        if self.reward_bins < 2:
-            raise MRQError(f"reward_bins is {self.reward_bins}; a two-hot reward needs at least 2.")
+        check_fields(self)
         horizon = self.replay.horizon
         if self.state_action_target and self.state_embedding != self.state_action_embedding:
             raise MRQError(

@@ -12,15 +12,15 @@ from torch import Tensor
 
 from mrq.algorithms.algorithm import Carried, Learner, Setup
 from mrq.algorithms.mrq.agents import METRICS, Agents
+from mrq.algorithms.mrq.memory import bytes_needed, encoder_chunk
 from mrq.algorithms.mrq.noise import acting_noise, encoder_noise, gumbel, value_noise
 from mrq.algorithms.noise_blocks import Draw, NoiseBlocks
 from mrq.algorithms.trained import Networks
 from mrq.execution import HIGH_PRIORITY, Exchange, SideStream, Work
 from mrq.interface import Array, Sampler
+from mrq.memory import refuse_beyond_memory
 from mrq.randomness import Stream, generator
 from mrq.restoring import is_count, refuse_unless
-
-ENCODER_CHUNK = 10  # encoder updates whose windows are drawn and whose targets are embedded in one pass
 
 
 class MRQLearner(Learner):
@@ -30,6 +30,7 @@ class MRQLearner(Learner):
         specs, h, device, exchange = setup.specs, setup.hyperparameters, setup.device, setup.exchange
         self.specs, self.hyperparameters, self.device = specs, h, device
         self.period: int = h.target_period
+        refuse_beyond_memory(bytes_needed(specs, h), device)
         seeds = [identity.seed for identity in setup.identities]
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
         self.agents = agents = Agents(specs, h, generators, device, setup.dtype)
@@ -46,8 +47,7 @@ class MRQLearner(Learner):
         self._value_noise = blocks(Stream.VALUE_UPDATES, lambda g, spec: value_noise(g, h.target_period, spec, h))
         self._replay, self._exchange = setup.replay, exchange
         self._beside = SideStream(device, HIGH_PRIORITY)
-        # Images are large; everything else is drawn and embedded in a few large passes.
-        self.chunk = 1 if agents.spec.image else min(ENCODER_CHUNK, h.target_period)
+        self.chunk = encoder_chunk(agents.spec, h)
         sample = setup.replay.sample
         # On a CPU, compiling the optimiser gains nothing.
         compiled = {n: f for n, f in agents.functions.items() if device.type == "cuda" or not n.startswith("descend")}

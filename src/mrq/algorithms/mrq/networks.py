@@ -10,7 +10,7 @@ f, g and m are trained together and live in one set of parameters, the encoder's
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from mrq.algorithms.optimiser import Parameters
 from mrq.algorithms.trained import Networks
 from mrq.interface import Spec
 
+Layers = list[tuple[str, tuple[int, ...]]]  # names, and the shapes of their weights
 CRITICS = 2
 FIRST_LAYER = "f.linear0"  # the one that sees observations, where they are vectors
 VALUE_HEAD = "head"  # the one that gives a critic's value
@@ -43,7 +44,29 @@ def initial_networks(generator: np.random.Generator, spec: Spec, h: Hyperparamet
 
 def initial_encoder(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
     """Draws f, g and m."""
-    layers: list[tuple[str, tuple[int, ...]]] = []
+    return _initial(generator, encoder_layers(spec, h))
+
+
+def initial_value(generator: np.random.Generator, h: Hyperparameters) -> Parameters:
+    """Draws both critics, stacked on a leading axis."""
+    critics = [_initial(generator, critic_layers(h)) for _ in range(CRITICS)]
+    return {name: torch.stack([critic[name] for critic in critics]) for name in critics[0]}
+
+
+def initial_policy(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
+    """Draws pi."""
+    return _initial(generator, policy_layers(spec, h))
+
+
+def parameter_count(spec: Spec, h: Hyperparameters) -> int:
+    """Returns how many numbers an agent learns."""
+    layers = [*encoder_layers(spec, h), *critic_layers(h) * CRITICS, *policy_layers(spec, h)]
+    return sum(math.prod(shape) + shape[0] for _, shape in layers)
+
+
+def encoder_layers(spec: Spec, h: Hyperparameters) -> Layers:
+    """Returns the layers of f, g and m."""
+    layers: Layers = []
     if spec.image:
         channels = spec.state_shape[0]
         for index in range(len(STRIDES)):
@@ -67,25 +90,23 @@ def initial_encoder(generator: np.random.Generator, spec: Spec, h: Hyperparamete
         for name, size in zip(MODEL_NETWORKS, outputs, strict=True):
             widths = (h.state_action_embedding, h.hidden_width, h.hidden_width, size)
             layers += [(f"{name}.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
-    return _initial(generator, layers)
+    return layers
 
 
-def initial_value(generator: np.random.Generator, h: Hyperparameters) -> Parameters:
-    """Draws both critics, stacked on a leading axis."""
+def critic_layers(h: Hyperparameters) -> Layers:
+    """Returns the layers of one critic."""
     widths = [h.state_action_embedding] + [h.hidden_width] * (0 if h.linear_value else 3)
     layers = [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(len(widths) - 1)]
-    layers.append((VALUE_HEAD, (1, widths[-1])))
-    critics = [_initial(generator, layers) for _ in range(CRITICS)]
-    return {name: torch.stack([critic[name] for critic in critics]) for name in critics[0]}
+    return [*layers, (VALUE_HEAD, (1, widths[-1]))]
 
 
-def initial_policy(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Parameters:
-    """Draws pi."""
+def policy_layers(spec: Spec, h: Hyperparameters) -> Layers:
+    """Returns the layers of pi."""
     widths = (h.state_embedding, h.hidden_width, h.hidden_width, spec.action_size)
-    return _initial(generator, [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(3)])
+    return [(f"linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
 
 
-def _initial(generator: np.random.Generator, layers: Sequence[tuple[str, tuple[int, ...]]]) -> Parameters:
+def _initial(generator: np.random.Generator, layers: Layers) -> Parameters:
     """Draws Xavier-uniform weights with gain sqrt(2); biases are 0."""
     parameters = {}
     for name, shape in layers:

@@ -21,6 +21,16 @@ def available_memory(device: torch.device) -> int:
     return min([_machine(), *_groups()])
 
 
+def refuse_beyond_memory(needed: int, device: torch.device) -> None:
+    """Refuses agents that take more bytes than are free."""
+    available = available_memory(device)
+    if needed > available:
+        raise MRQError(
+            f"the agents would take {readable(needed)} or more and {device} has {readable(available)} free; use "
+            "smaller networks, batches or periods, or fewer agents."
+        )
+
+
 def readable(size: int) -> str:
     """Writes a number of bytes as MB or GB."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

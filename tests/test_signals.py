@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM at any moment of a command: the status says which it was, and nobody sees a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import ENVIRONMENT, SMALL
+from tests.waiting import soon
+
+pytestmark = pytest.mark.slow
+
+
+def handles(pid: int, number: int) -> bool:
+    """Returns whether a process has a handler for a signal."""
+    (mask,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt")]
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("arguments", "delays"),
+    [
+        (["--help"], (0, 0.05, 0.1, 0.2, 0.4, 0.8)),
+        (["train", "Pendulum-v1", *SMALL, "--steps", 205, "--workers", 1], (0, 0.1, 0.3, 0.6, 1, 1.5, 2, 2.5, 3, 4)),
+    ],
+    ids=["help", "train"],
+)
+def test_a_signal_ends_a_command_without_a_traceback(tmp_path, arguments, delays, number):
+    for delay in delays:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mrq", *map(str, arguments)],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert soon(lambda process=process: handles(process.pid, signal.SIGTERM)), "Python itself takes a moment"
+        time.sleep(delay)
+        if process.poll() is None:
+            os.killpg(process.pid, number)  # as the terminal does, which also reaches processes that are just started
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, 128 + number), (delay, err)
+        assert err in ("", "mrq: stopped.\n", "mrq: stopped at once; a checkpoint, if one was written, is intact.\n")
