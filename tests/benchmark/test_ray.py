@@ -222,7 +222,7 @@ def test_an_unusable_gpu_is_refused(tmp_path, temporary):
     assert "mrq: a GPU of the cluster cannot be used: " in err
 
 
-@pytest.mark.parametrize("share", [{"cpus_per_fleet": 0.00001}, {"gpus_per_fleet": 0.12345}])
+@pytest.mark.parametrize("share", [{"cpus_per_fleet": 0.50001}, {"gpus_per_fleet": 0.12345}])
 def test_shares_with_too_many_decimals_are_refused(share):
     with pytest.raises(MRQError, match="Ray supports at most 4 decimals"):
         Cluster(**share)

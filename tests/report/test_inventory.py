@@ -234,8 +234,8 @@ def test_an_external_table_may_be_a_link(tmp_path):
 def test_a_run_cannot_pass_for_a_column_of_the_paper(title, tmp_path):
     settings = Settings(steps=10, device="cpu").completed(["Pendulum-v1"])
     create_run_folder(tmp_path / "seed-0", Identity("Pendulum-v1", 0), settings, True, {}, 1).close()
-    document = document_of(tmp_path / "seed-0") | {"algorithm": title}
-    (tmp_path / "seed-0" / "run.json").write_text(json.dumps(document))
+    path = tmp_path / "seed-0" / "run.json"
+    path.write_text(json.dumps(document_of(tmp_path / "seed-0") | {"algorithm": title}))
     with (tmp_path / "seed-0" / "evaluations.csv").open("a") as file:
         file.write("Pendulum-v1,0,10,-100,1,200,10,5.0\n")
     left_out = []

@@ -145,7 +145,7 @@ def run(arguments: Sequence[str], cwd: Path, limit: float = LIMIT, **options: Ma
 
 def _run() -> int:
     """Runs the command line, and ends as Python would; returns the exit status."""
-    from mrq.cli import main
+    from mrq.__main__ import main
 
     try:
         main()

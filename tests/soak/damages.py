@@ -25,10 +25,8 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
     (folder,) = c.folders(place)
     other = next(copied(expected.place / OTHER, place / "other").rglob("run.json")).parent
     copied(latest(other), place / "outside")
-    kinds = []
-    for _ in range(rng.choices([1, 2], [4, 1])[0]):
-        kind, what = _damage(rng, folder, other, place / "outside")
-        kinds.append((kind, what))
+    number = rng.choices([1, 2], [4, 1])[0]
+    kinds = [_damage(rng, folder, other, place / "outside", alone=number == 1) for _ in range(number)]
     label = f"damage: {kinds[0][0]}"
     done = f"{c.name}, {base}: {'; '.join(what for _, what in kinds)}"
     try:
@@ -125,24 +123,29 @@ def _elsewhere(place: Path, folder: Path) -> dict[str, str]:
     return {name: what for name, what in snapshot(place).items() if not f"{name}/".startswith(own)}
 
 
-def _damage(rng: Random, folder: Path, other: Path, outside: Path) -> tuple[str, str]:
+def _damage(rng: Random, folder: Path, other: Path, outside: Path, alone: bool) -> tuple[str, str]:
     """Damages a run; returns in which way, and what exactly."""
     if rng.random() < 0.25:
         kind = rng.choice(list(STRUCTURE))
         STRUCTURE[kind](rng, folder, other, outside)
         return f"folder: {kind}", kind
-    kind, path = rng.choice(list(CONTENT)), _victim(rng, folder)
+    kind, path = rng.choice(list(CONTENT)), _victim(rng, folder, alone)
     CONTENT[kind](rng, path, _counterpart(path, folder, other), outside)
     return kind, f"{kind}, {path.relative_to(folder)}"
 
 
-def _victim(rng: Random, folder: Path) -> Path:
-    """Chooses a file; those of which there are many, such as arrays, no more often than those of which there is one."""
+def _victim(rng: Random, folder: Path, alone: bool) -> Path:
+    """Chooses a file; those of which there are many, such as arrays, no more often than those of which there is one.
+
+    The evaluations are damaged alone: only the latest checkpoint knows that the last rows were there.
+    """
     kinds: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         if os.path.lexists(path) and not (path.is_dir() and not path.is_symlink()):
             parts = path.relative_to(folder).parts
             kinds.setdefault(path.suffix if parts[0] == "checkpoints" else parts[0], []).append(path)
+    if not alone:
+        kinds.pop("evaluations.csv", None)
     return rng.choice(kinds[rng.choice(sorted(kinds))])
 
 

@@ -64,10 +64,11 @@ def difference(found: Found, expected: Found) -> str | None:
 
 
 def _settings(path: Path) -> str | None:
-    """Returns the settings of a run, except for its steps, which a command may have been given."""
+    """Returns what a run.json holds, except for its steps, which a command may have been given, and so its digest."""
     try:
         document = json.loads(path.read_text())
         document["settings"].pop("steps")
+        document.pop("digest", None)
         return repr(document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -93,8 +94,11 @@ def differs_beyond_rounding(run: Path, expected: Path) -> bool:
 
 
 def stale_files(place: Path) -> list[str]:
-    """Returns files that are left from an interrupted write."""
-    names = (path.relative_to(place).as_posix() for path in place.rglob("*"))
+    """Returns files that are left from an interrupted write.
+
+    The picture is drawn last of all: a kill at that moment leaves nothing to resume, and the next training replaces it.
+    """
+    names = (path.relative_to(place).as_posix() for path in place.rglob("*") if "learning_curve" not in path.name)
     return [name for name in names if name.endswith("unfinished") or any(p[0] == "." for p in name.split("/"))]
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from ctypes.util import find_library
 
 from mrq.errors import one_line
-from mrq.processes import environment_variables
+from mrq.processes import SAFE_PATH, environment_variables
 
 PACKAGES = {"egl": "libegl1", "osmesa": "libosmesa6"}  # of the operating system, by renderer
 
@@ -46,5 +46,8 @@ def import_mujoco() -> None:
 
 
 def renderer(name: str) -> AbstractContextManager[None]:
-    """Sets MUJOCO_GL while a module that reads it is imported; "disable" means no renderer."""
-    return environment_variables({"MUJOCO_GL": name})
+    """Sets MUJOCO_GL while a module that reads it is imported; "disable" means no renderer.
+
+    Of the renderers, GLFW starts Python, which must not look for modules in the current folder.
+    """
+    return environment_variables({"MUJOCO_GL": name, SAFE_PATH: "1"})

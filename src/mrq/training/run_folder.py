@@ -352,7 +352,7 @@ def _read_document(path: Path) -> dict[str, Any]:
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:
-    """Returns the content of run.json: a document and its digest."""
+    """Returns the content of run.json."""
     return (json.dumps({**document, "digest": _digest(document)}, indent=1) + "\n").encode()
 
 
