@@ -239,6 +239,8 @@ def test_forged_learners_are_refused(run, change):
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": -1, "episode_steps": 5}),
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": 66, "episode_steps": 10**6}),
         lambda t, a, c: c.update(replay=None),
+        lambda t, a, c: c.update(evaluations=7),
+        lambda t, a, c: c.update(evaluations={"rows": "x", "digest": "x"}),
     ],
 )
 def test_forged_states_are_refused(run, change):

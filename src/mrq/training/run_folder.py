@@ -293,7 +293,11 @@ class RunFolder:
     def check_evaluations(self, counters: Mapping[str, Any]) -> None:
         """Refuses evaluations.csv if its rows are not those that the checkpoint knows, unless the file was removed."""
         known = counters.get("evaluations")  # versions before 0.2 did not record them
-        if known and (self.path / EVALUATIONS).exists() and summary(self.evaluations()[: known["rows"]]) != known:
+        if not known or not (self.path / EVALUATIONS).exists():
+            return
+        with self.restoring():
+            same = summary(self.evaluations()[: known["rows"]]) == known
+        if not same:
             raise MRQError(
                 f"{self.path / EVALUATIONS} has changed since the checkpoint was written; restore it from a copy, or "
                 "remove it to resume the run without its earlier evaluations."
