@@ -282,6 +282,8 @@ class RunFolder:
         for name in (CHECKPOINTS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
+            if (self.path / name).exists() and not (self.path / name).is_dir():
+                raise MRQError(f"{self.path / name} is not a folder; remove it, or restore the folder from a copy.")
         try:
             self._lock = open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
