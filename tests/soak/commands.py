@@ -22,7 +22,7 @@ from typing import NoReturn
 LIMIT = 90.0  # seconds that a command may take
 LINGER = 20.0  # seconds that processes may outlive the command that started them
 MEMORY = 12 * 2**30  # bytes of address space
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Command:
     largest_file: int | None = None  # bytes
 
     def __post_init__(self) -> None:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it leaves behind becomes our child
+        _control(PR_SET_CHILD_SUBREAPER, 1)  # what it leaves behind becomes our child
         self._output = [os.memfd_create(name) for name in ("out", "err")]
         self._began = time.monotonic()
         sys.stdout.flush()
@@ -117,6 +117,7 @@ class Command:
         status = 1
         try:
             os.setsid()
+            end_with_parent()
             for number in (signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -173,6 +174,15 @@ def children(pid: int) -> list[int]:
     except (FileNotFoundError, ProcessLookupError):
         return found
     return found
+
+
+def end_with_parent() -> None:
+    """Has this process killed when its parent ends."""
+    _control(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _control(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_children() -> None:

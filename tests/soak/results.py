@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from tests.soak.outcomes import Wrong
 
 Found = dict[str, Any]
+LARGEST = 10**8  # bytes
 VOLATILE = ("seconds", "evaluations")  # counters that depend on the clock
 
 
@@ -63,10 +64,18 @@ def difference(found: Found, expected: Found) -> str | None:
     return "; ".join(texts) or None
 
 
+def content_of(path: Path) -> bytes:
+    """Returns the content of a regular file; of one that is far too large, its size."""
+    if path.is_symlink() or not path.is_file():
+        return b""
+    size = path.stat().st_size
+    return path.read_bytes() if size < LARGEST else f"{size} bytes".encode()
+
+
 def _settings(path: Path) -> str | None:
     """Returns what a run.json holds, except for its steps, which a command may have been given, and so its digest."""
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(content_of(path))
         document["settings"].pop("steps")
         document.pop("digest", None)
         return repr(document)
@@ -112,8 +121,7 @@ def snapshot(place: Path) -> dict[str, str]:
         elif path.name == "run.json" and (settings := _settings(path)) is not None:
             found[name] = settings
         elif path.is_file():
-            size = path.stat().st_size
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest() if size < 10**8 else f"{size} bytes"
+            found[name] = hashlib.sha256(content_of(path)).hexdigest()
         else:
             found[name] = "folder" if path.is_dir() else "other"
     return found

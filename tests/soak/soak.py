@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from tests.soak import damages, disks, environments_at_fault, forgeries, inputs, kills
-from tests.soak.commands import end_children
+from tests.soak.commands import end_children, end_with_parent
 from tests.soak.outcomes import Outcome, Result, Wrong, table
 
 Trial = Callable[[Random, Path, Path, str | None], list[Result]]
@@ -101,6 +101,7 @@ class _Lane:
         if self.pid == 0:
             status = 1
             try:
+                end_with_parent()
                 self.pipe.close()
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

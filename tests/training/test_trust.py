@@ -94,6 +94,15 @@ def test_no_link_is_followed_out_of_a_run_folder(run, outside, name, target):
         assert not any(path.is_symlink() for path in run.rglob("*"))
 
 
+@pytest.mark.parametrize("name", ["tensorboard", "checkpoints"])
+def test_a_file_in_place_of_a_folder_is_refused_before_anything_changes(run, name):
+    replaced(run / name, lambda path: path.write_text("mine"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(MRQError, match=f"{name} is not a folder; remove it"):
+        resume([run], 70, QUIET)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_a_linked_checkpoint_is_none(run, tmp_path):
     latest = latest_checkpoint(run / "checkpoints")
     latest.rename(tmp_path / "elsewhere")
@@ -239,6 +248,8 @@ def test_forged_learners_are_refused(run, change):
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": -1, "episode_steps": 5}),
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": 66, "episode_steps": 10**6}),
         lambda t, a, c: c.update(replay=None),
+        lambda t, a, c: c.update(evaluations=7),
+        lambda t, a, c: c.update(evaluations={"rows": "x", "digest": "x"}),
     ],
 )
 def test_forged_states_are_refused(run, change):

@@ -282,6 +282,8 @@ class RunFolder:
         for name in (CHECKPOINTS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
+            if (self.path / name).exists() and not (self.path / name).is_dir():
+                raise MRQError(f"{self.path / name} is not a folder; remove it, or restore the folder from a copy.")
         try:
             self._lock = open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -293,7 +295,11 @@ class RunFolder:
     def check_evaluations(self, counters: Mapping[str, Any]) -> None:
         """Refuses evaluations.csv if its rows are not those that the checkpoint knows, unless the file was removed."""
         known = counters.get("evaluations")  # versions before 0.2 did not record them
-        if known and (self.path / EVALUATIONS).exists() and summary(self.evaluations()[: known["rows"]]) != known:
+        if not known or not (self.path / EVALUATIONS).exists():
+            return
+        with self.restoring():
+            same = summary(self.evaluations()[: known["rows"]]) == known
+        if not same:
             raise MRQError(
                 f"{self.path / EVALUATIONS} has changed since the checkpoint was written; restore it from a copy, or "
                 "remove it to resume the run without its earlier evaluations."
