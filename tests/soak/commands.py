@@ -41,7 +41,8 @@ class Ended:
         """What no command may do, whatever it is given."""
         if self.status is None:
             return "hang"
-        if "Traceback" in self.err or "Traceback" in self.out:
+        # A child that begins while its parent is killed says so itself, since Python reads what it is to do from it.
+        if self.status != -signal.SIGKILL and "Traceback" in self.err + self.out:
             return "traceback"
         if self.left:
             return f"left running: {', '.join(self.left)}"

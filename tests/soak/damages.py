@@ -114,7 +114,7 @@ def _refuse_losses(before: dict[str, str], folder: Path, rows: bytes, ended: End
 
 
 def _numbers(rows: bytes) -> list[bytes]:
-    """Returns the whole lines of evaluations.csv, without their seconds: those of a repeated evaluation are others."""
+    """Returns the whole lines of evaluations.csv without their seconds, which differ in an evaluation done again."""
     return [line.rpartition(b",")[0] for line in rows.split(b"\n")[:-1]]
 
 

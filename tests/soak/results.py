@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ VOLATILE = ("seconds", "evaluations")  # counters that depend on the clock
 def step_of(run: Path) -> int:
     """Returns the step of a run's latest checkpoint; 0 without any."""
     try:
-        return int(json.loads((latest(run) / "checkpoint.json").read_text())["counters"]["steps"])
+        return int(json.loads(content_of(latest(run) / "checkpoint.json"))["counters"]["steps"])
     except (OSError, ValueError):
         return 0
 
 
 def latest(run: Path) -> Path:
     """Returns a run's latest checkpoint."""
-    checkpoints = [path for path in (run / "checkpoints").glob("*-step-*") if path.name[0].isdigit()]
+    named = (run / "checkpoints").glob("*-step-*")
+    checkpoints = [path for path in named if re.fullmatch(r"[0-9]+-step-[0-9]+", path.name) and path.is_dir()]
     return max(checkpoints, key=lambda path: int(path.name.partition("-")[0]), default=run / "checkpoints" / "none")
 
 
