@@ -19,6 +19,7 @@ from mrq.training.checkpoint import (
     step_of,
     write_checkpoint,
 )
+from mrq.training.evaluations_table import COLUMNS
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
 from mrq.training.run_folder import RunFolder
@@ -239,6 +240,9 @@ def test_forged_learners_are_refused(run, change):
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": -1, "episode_steps": 5}),
         lambda t, a, c: c.update(replay={"cursor": 65, "filled": 66, "episode_steps": 10**6}),
         lambda t, a, c: c.update(replay=None),
+        lambda t, a, c: c.update(evaluations=7),
+        lambda t, a, c: c.update(evaluations={"rows": "all"}),
+        lambda t, a, c: c.update(evaluations={"digest": ""}),
     ],
 )
 def test_forged_states_are_refused(run, change):
@@ -382,6 +386,13 @@ def test_where_checkpoints_were_deleted_a_run_does_not_begin_again_unasked(run):
     (run / "evaluations.csv").unlink()
     assert "resuming at step 0 of 70" in resumed(run)
     assert steps_in(run) == [0, 50, 70]
+
+
+def test_a_run_whose_only_checkpoint_is_of_step_0_is_resumed_though_it_was_evaluated_later(run, tmp_path):
+    MRQ("Pendulum-v1", hyperparameters=RunFolder(run).settings.hyperparameters).save(tmp_path / "saved")
+    saved = RunFolder(tmp_path / "saved")
+    saved.record(dict.fromkeys(COLUMNS, "1") | {"task": saved.task, "seed": "0"})  # at step 1, and then a kill
+    assert "resuming at step 0 of 2" in resumed(saved.path, 2)
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, run):

@@ -164,8 +164,10 @@ class RunFolder:
 
     def refuse_lost_checkpoints(self) -> None:
         """Refuses to begin again silently where checkpoints have been deleted."""
+        if not self._has_been_saved or checkpoints.latest_checkpoint(self.checkpoints) is not None:
+            return
         rows = self.evaluations()
-        if self._has_been_saved and rows and int(rows[-1]["step"]) > 0 and self.step == 0:
+        if rows and int(rows[-1]["step"]) > 0:
             raise MRQError(
                 f"the run in {self.path} has been evaluated up to step {int(rows[-1]['step']):,}, but its checkpoints "
                 f"are gone; restore its folder {CHECKPOINTS}, or remove its {EVALUATIONS} to begin again at step 0."
@@ -293,7 +295,11 @@ class RunFolder:
     def check_evaluations(self, counters: Mapping[str, Any]) -> None:
         """Refuses evaluations.csv if its rows are not those that the checkpoint knows, unless the file was removed."""
         known = counters.get("evaluations")  # versions before 0.2 did not record them
-        if known and (self.path / EVALUATIONS).exists() and summary(self.evaluations()[: known["rows"]]) != known:
+        if not known or not (self.path / EVALUATIONS).exists():
+            return
+        with self.restoring():
+            same = summary(self.evaluations()[: known["rows"]]) == known
+        if not same:
             raise MRQError(
                 f"{self.path / EVALUATIONS} has changed since the checkpoint was written; restore it from a copy, or "
                 "remove it to resume the run without its earlier evaluations."
