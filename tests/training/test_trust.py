@@ -349,6 +349,14 @@ def test_a_changed_run_json_is_noticed(run, old, new):
     resumed(run, 75)
 
 
+def test_a_run_json_that_is_damaged_in_training_gets_a_sentence(run):
+    open_run = RunFolder(run)
+    (run / "run.json").write_text("{")
+    with pytest.raises(MRQError, match=r"run\.json cannot be read"):
+        open_run.extend(100)
+    assert (run / "run.json").read_text() == "{"
+
+
 def test_damaged_evaluations_are_not_reported(run):
     (record,) = collect([run], pytest.fail)
     assert record.steps.tolist() == [0, 50, 60, 65]

@@ -71,7 +71,7 @@ class RunFolder:
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
         except DAMAGE as error:
-            raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
+            raise _unreadable(path, error) from None
         self._lock: int | None = None
         self._checkpoint: Path | None = None  # the one that this process read or wrote last
         self._rows: list[Row] | None = None  # of evaluations.csv, while this process adds to them
@@ -270,7 +270,10 @@ class RunFolder:
         self._change_document(lambda document: document["settings"].update(steps=steps))
 
     def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
-        document = _read_document(self.path)
+        try:
+            document = _read_document(self.path)
+        except DAMAGE as error:  # it was read when this process opened the run
+            raise _unreadable(self.path, error) from None
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
             file.write(as_json(document))
@@ -355,6 +358,10 @@ def _read_document(path: Path) -> dict[str, Any]:
     if digest is not None and digest != _digest(document):
         raise ValueError("it has changed since mrq wrote it; if you changed it on purpose, remove its digest")
     return document
+
+
+def _unreadable(path: Path, error: Exception) -> MRQError:
+    return MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.")
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:
