@@ -254,6 +254,13 @@ def test_forged_states_are_refused(run, change):
     assert steps_in(run) == [0, 50, 60, 65]
 
 
+def test_a_run_may_have_begun_more_episodes_than_it_took_steps(run):
+    """As where its environment failed at its first step, and again whenever it was resumed."""
+    forge(run, lambda tensors, arrays, counters: counters.update(episodes=100))
+    assert any("a new one begins" in sentence for sentence in resumed(run))
+    assert RunFolder(run).step == 70
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("seed", -1), ("seed", 0.5), ("seed", "0"), ("settings", None), ("settings", {"steps": -1}), ("spaces", 3)],
