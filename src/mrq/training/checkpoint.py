@@ -191,13 +191,13 @@ def _document(checkpoint: Path) -> dict[str, Any]:
         version, digest = document["format"], document.pop("digest")
     except DAMAGE:
         raise Damage(checkpoint, DOCUMENT) from None
+    if digest != _digest(document):  # in every format, so that a damaged number is not taken for another format
+        raise Damage(checkpoint, DOCUMENT)
     if version != FORMAT:
         raise MRQError(
             f"the checkpoint {checkpoint} has format {version} and this version of mrq reads format {FORMAT}; "
             "use the version of mrq that is named in its run.json."
         )
-    if digest != _digest(document):
-        raise Damage(checkpoint, DOCUMENT)
     return cast(dict[str, Any], document)
 
 

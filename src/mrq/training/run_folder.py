@@ -71,7 +71,7 @@ class RunFolder:
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
         except DAMAGE as error:
-            raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
+            raise _unreadable(path, error) from None
         self._lock: int | None = None
         self._checkpoint: Path | None = None  # the one that this process read or wrote last
         self._rows: list[Row] | None = None  # of evaluations.csv, while this process adds to them
@@ -164,8 +164,10 @@ class RunFolder:
 
     def refuse_lost_checkpoints(self) -> None:
         """Refuses to begin again silently where checkpoints have been deleted."""
+        if not self._has_been_saved or checkpoints.latest_checkpoint(self.checkpoints) is not None:
+            return
         rows = self.evaluations()
-        if self._has_been_saved and rows and int(rows[-1]["step"]) > 0 and self.step == 0:
+        if rows and int(rows[-1]["step"]) > 0:
             raise MRQError(
                 f"the run in {self.path} has been evaluated up to step {int(rows[-1]['step']):,}, but its checkpoints "
                 f"are gone; restore its folder {CHECKPOINTS}, or remove its {EVALUATIONS} to begin again at step 0."
@@ -268,7 +270,10 @@ class RunFolder:
         self._change_document(lambda document: document["settings"].update(steps=steps))
 
     def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
-        document = _read_document(self.path)
+        try:
+            document = _read_document(self.path)
+        except DAMAGE as error:  # it was read when this process opened the run
+            raise _unreadable(self.path, error) from None
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
             file.write(as_json(document))
@@ -355,6 +360,10 @@ def _read_document(path: Path) -> dict[str, Any]:
     if digest is not None and digest != _digest(document):
         raise ValueError("it has changed since mrq wrote it; if you changed it on purpose, remove its digest")
     return document
+
+
+def _unreadable(path: Path, error: Exception) -> MRQError:
+    return MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.")
 
 
 def as_json(document: Mapping[str, Any]) -> bytes:
