@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -242,4 +243,36 @@ def test_a_run_cannot_pass_for_a_column_of_the_paper(title, tmp_path):
     assert collect([tmp_path], left_out.append) == []
     assert left_out == [
         f"left out: {tmp_path / 'seed-0'}: its algorithm is called {title!r}, like a column of the paper's results."
+    ]
+
+
+def test_runs_are_found_wherever_they_lie_but_not_in_the_checkpoints_of_a_run(tmp_path, small):
+    recorded(tmp_path / "checkpoints" / "run", small)
+    recorded(tmp_path / "checkpoints" / "run" / "checkpoints" / "000001-step-5", small)  # a copy at an address
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(2_000):  # deeper than Python may recurse, and longer than a path may be
+        os.mkdir("a", dir_fd=here)
+        inner = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    try:
+        (record,) = collect([tmp_path], pytest.fail)
+    finally:
+        subprocess.run(["rm", "-rf", deep], check=True)  # which pytest's own cleaning could not do
+    assert record.source == tmp_path / "checkpoints" / "run"
+
+
+def test_what_is_left_out_is_named(tmp_path, small):
+    recorded(tmp_path / "run", small)
+    document = document_of(tmp_path / "run")
+    document["settings"]["evaluation_episodes"] = 10**9
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    left_out = []
+    assert collect([tmp_path], left_out.append) == []
+    assert left_out == [
+        f"left out: {tmp_path}/run/run.json cannot be used: --evaluation-episodes is 1,000,000,000; it must be between "
+        "1 and 100,000."
     ]

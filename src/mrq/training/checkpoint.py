@@ -171,8 +171,9 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
         if name != LEARNER:
             _verify(checkpoint, name, digest)
             try:
-                arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
-            except DAMAGE:  # not an array, or one that would need pickle
+                with np.errstate(all="ignore"):  # of sizes in a header that no file has
+                    arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
+            except Exception:  # not an array, or one that would need pickle; headers are parsed as Python
                 raise Damage(checkpoint, name) from None
     return arrays
 
@@ -181,7 +182,7 @@ def _finished(folder: Path) -> list[Path]:
     """Lists finished checkpoints, oldest first; only a rename gives a checkpoint such a name."""
     if folder.is_symlink():
         raise MRQError(f"{folder} is a symbolic link; replace it with the folder itself.")
-    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name, re.ASCII))
+    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d{1,12}-step-\d{1,12}", path.name, re.ASCII))
     return sorted(filter(is_folder, named), key=lambda path: int(path.name.partition("-")[0]))
 
 

@@ -26,7 +26,7 @@ from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.bounds import Between
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.files import open_regular, read_text, written_aside
+from mrq.files import is_folder, open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
@@ -70,6 +70,8 @@ class RunFolder:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
+        except MRQError as error:
+            raise MRQError(f"{path / DOCUMENT} cannot be used: {error}") from None
         except DAMAGE as error:
             raise _unreadable(path, error) from None
         self._lock: int | None = None
@@ -289,6 +291,8 @@ class RunFolder:
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
             if (self.path / name).exists() and not (self.path / name).is_dir():
                 raise MRQError(f"{self.path / name} is not a folder; remove it, or restore the folder from a copy.")
+        if is_folder(self.path / CURVE):
+            raise MRQError(f"{self.path / CURVE} is a folder; remove it.")
         try:
             self._lock = open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
