@@ -114,7 +114,7 @@ def _fill(
         else:
             files[name] = _write(aside / name, parts)
     document = {"format": FORMAT, "counters": dict(counters), "files": files}
-    document["digest"] = _digest(document)
+    document["digest"] = digest_of(document)
     text = json.dumps(document, indent=1).encode()
     _write(aside / DOCUMENT, [memoryview(text)])
 
@@ -192,7 +192,7 @@ def _document(checkpoint: Path) -> dict[str, Any]:
         version, digest = document["format"], document.pop("digest")
     except DAMAGE:
         raise Damage(checkpoint, DOCUMENT) from None
-    if digest != _digest(document):  # in every format, so that a damaged number is not taken for another format
+    if digest != digest_of(document):  # in every format, so that a damaged number is not taken for another format
         raise Damage(checkpoint, DOCUMENT)
     if version != FORMAT:
         raise MRQError(
@@ -237,7 +237,8 @@ def _kept(previous: Path | None) -> str:
         return "the one before it is kept"
 
 
-def _digest(document: dict[str, Any]) -> str:
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Returns the digest that a JSON document, such as checkpoint.json or run.json, has beside its content."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,7 +11,6 @@ The folder may come from a stranger: nothing in it is followed out of it; see fi
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import shlex
@@ -361,7 +360,7 @@ def _read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is not an object")
     digest = document.pop("digest", None)  # versions before 0.2 wrote none
-    if digest is not None and digest != _digest(document):
+    if digest is not None and digest != checkpoints.digest_of(document):
         raise ValueError("it has changed since mrq wrote it; if you changed it on purpose, remove its digest")
     return document
 
@@ -372,11 +371,7 @@ def _unreadable(path: Path, error: Exception) -> MRQError:
 
 def as_json(document: Mapping[str, Any]) -> bytes:
     """Returns the content of run.json."""
-    return (json.dumps({**document, "digest": _digest(document)}, indent=1) + "\n").encode()
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**document, "digest": checkpoints.digest_of(document)}, indent=1) + "\n").encode()
 
 
 def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
