@@ -35,7 +35,7 @@ class Configuration:
     steps: int  # of the whole training; a multiple of PERIOD
     seeds: tuple[int, ...] = (0,)
     workers: int = 0
-    checkpoint_minutes: float = 0.003
+    checkpoint_minutes: float = 0.003  # seldom enough that evaluations are done again, often enough to hit the writing
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ CONFIGURATIONS = {
     configuration.name: configuration
     for configuration in (
         Configuration("vectors", "tests.soak.environments:swing", MRQ, 160),
-        Configuration("discrete", "CartPole-v1", MRQ, 160),
+        Configuration("discrete", "CartPole-v1", MRQ, 160, checkpoint_minutes=0.008),
         Configuration("images", "tests.environments_for_tests:Pixels", (*MRQ, *IMAGES), 120, checkpoint_minutes=0.006),
         Configuration(
             "population", "tests.soak.environments:swing", MRQ, 160, seeds=(0, 1), workers=2, checkpoint_minutes=0.006

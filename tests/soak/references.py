@@ -17,6 +17,7 @@ from tests.soak.outcomes import Wrong
 from tests.soak.results import difference, latest, result_of, step_of
 
 WHOLE, PAUSED, KILLED, OTHER = "whole", "paused", "killed", "other"
+ATTEMPTS = 20  # at killing a training in time
 FIRST, SECOND = PERIOD, 2 * PERIOD  # where the paused run stopped
 
 
@@ -77,9 +78,13 @@ def _make(c: Configuration, place: Path) -> float:
         if (what := difference(result_of(other), result_of(one))) is not None:
             raise Wrong(f"resumed runs differ from the whole one: {what}")
     sound(run(c.train(seeds=(7,)), place / OTHER))
-    while not _killed_on_its_way(c, place / KILLED):
+    for _ in range(ATTEMPTS):
+        if _killed_on_its_way(c, place / KILLED):
+            break
         shutil.rmtree(place / KILLED)
         (place / KILLED).mkdir()
+    else:
+        raise Wrong(f"{c.name} was never killed between its second checkpoint and its end")
     if len(c.seeds) == 1:
         for base in (PAUSED, KILLED):
             _read(c, place, base)
