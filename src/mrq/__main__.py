@@ -17,7 +17,7 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt as interrupt:  # while an error or an earlier signal was being reported
-        sys.exit(128 + interrupt.args[0])
+        sys.exit(128 + next(iter(interrupt.args), signal.SIGINT))
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)  # the rest is Python's own end, which would print a traceback

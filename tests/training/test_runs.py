@@ -132,6 +132,16 @@ def test_a_run_from_before_a_hyperparameter_existed_is_resumed(settings, tmp_pat
     assert RunFolder(run.path).step == 65
 
 
+def test_evaluations_that_are_removed_during_training_are_written_again(settings, tmp_path):
+    class Removing(Listener):
+        def evaluation(self, step, evaluations, seconds):
+            if step == 20:
+                (tmp_path / "Pendulum-v1" / "seed-0" / "evaluations.csv").unlink()
+
+    (run,) = start([Identity("Pendulum-v1", 0)], replace(settings, evaluate_every=20), tmp_path, Removing()).runs
+    assert steps_evaluated(RunFolder(run.path)) == [0, 20, 40, 60]
+
+
 def test_a_run_of_version_0_1_is_resumed_bit_for_bit(settings, tmp_path):
     """Version 0.1 wrote MR.Q's counters beside the others, and no algorithm."""
     new, old = (trained(settings, tmp_path / name).path for name in ("new", "old"))

@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from mrq.files import is_folder, open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
-from mrq.training.checkpoint import AgentState
+from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
 from mrq.training.settings import Settings, checked_seeds, checked_task
 
@@ -206,7 +206,10 @@ class RunFolder:
             self.checkpoints, state.tensors, state.arrays, counters, self._checkpoint
         )
         if not self._has_been_saved:
-            self._change_document(lambda document: document.update(saved=True))
+            try:
+                self._change_document(lambda document: document.update(saved=True))
+            except OSError as error:
+                raise CheckpointFault(f"{self.path / DOCUMENT} could not be written: {error.strerror}.") from error
             self._has_been_saved = True
 
     def _newest(self, read: Callable[[Path], Result], say: Say) -> Result | None:
@@ -324,20 +327,24 @@ class RunFolder:
     def rewind(self, step: int) -> None:
         """Deletes the evaluations after `step`, which a resumed run will do again."""
         self._rows = [row for row in self.evaluations() if int(row["step"]) <= step]
-        with written_aside(self.path / EVALUATIONS) as file:
-            file.write(as_text(self._rows).encode())
+        self._write(self._rows)
 
     def record(self, row: Row) -> None:
         """Appends a row to evaluations.csv."""
-        if self._rows is None:
-            self._rows = self.evaluations()
-        line = as_text([row]).removeprefix(as_text([]))
-        descriptor = open_regular(self.path / EVALUATIONS, os.O_WRONLY | os.O_APPEND)
-        with open(descriptor, "ab") as file:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._rows.append(row)
+        rows = [*self.evaluations(), row]
+        if not (self.path / EVALUATIONS).exists():  # somebody has removed it meanwhile
+            self._write(rows)
+        else:
+            descriptor = open_regular(self.path / EVALUATIONS, os.O_WRONLY | os.O_APPEND)
+            with open(descriptor, "ab") as file:
+                file.write(as_text([row]).removeprefix(as_text([])).encode())
+                file.flush()
+                os.fsync(file.fileno())
+        self._rows = rows
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        with written_aside(self.path / EVALUATIONS) as file:
+            file.write(as_text(rows).encode())
 
     def evaluations(self) -> list[Row]:
         """Returns the rows of evaluations.csv."""
