@@ -25,6 +25,10 @@ def exits(pipe):
     os._exit(3)
 
 
+def interrupts(pipe):
+    raise KeyboardInterrupt
+
+
 def sleeps(pipe):
     pipe.send("asleep")
     time.sleep(60)
@@ -98,6 +102,13 @@ def test_how_a_child_ended_is_told(start, target, words):
     assert time.monotonic() - began < 15
     assert soon(child.how_it_ended)
     assert child.how_it_ended() == f"its process {words}"
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_a_child_that_is_interrupted_prints_no_traceback(start, capfd, independent):
+    child = start(interrupts, (), independent=independent)
+    assert child.how_it_ended(30) == "its process ended with exit code 1"
+    assert capfd.readouterr().err == ""
 
 
 def test_a_child_that_sends_nothing_is_not_waited_for_longer_than_asked(start):

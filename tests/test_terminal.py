@@ -70,3 +70,8 @@ def test_the_live_view_shows_reasons_as_they_are(terminal, tmp_path, capsys):
     lines = [OURS.sub("", line) for line in capsys.readouterr().out.split("\n")]
     assert all(line.isprintable() for line in lines)
     assert sum("[bold red]x[/]" in line for line in lines) == 1
+
+
+def test_a_line_without_end_is_cut(capsys):
+    say("x" * 10**6)
+    assert capsys.readouterr().out == "x" * 10_000 + "…\n"

@@ -71,6 +71,8 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
     try:
         with open_new(aside) as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # or a power failure after the renaming could leave an empty file
         aside.replace(path)
     except BaseException:
         with suppress(OSError):

@@ -184,7 +184,10 @@ def _ignore_signals() -> None:
 def _run_child(_: None, independent: bool, target: Callable[..., None], pipe: Pipe, arguments: tuple[Any, ...]) -> None:
     """Runs in the child, after `_begin`."""
     threading.Thread(target=_end_with_parent, args=(independent,), daemon=True).start()
-    target(pipe, *arguments)
+    try:
+        target(pipe, *arguments)
+    except KeyboardInterrupt:  # a second signal, or an environment that raises it; neither calls for a traceback
+        raise SystemExit(1) from None
 
 
 def _end_with_parent(independent: bool) -> None:

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from mrq.printable import printable
 
+LONGEST_LINE = 10_000  # characters; a stranger's run.json may hold longer names
+
 
 def show(rows: Sequence[Sequence[str]]) -> None:
     """Prints a table in aligned columns."""
@@ -62,8 +64,9 @@ def interrupted_by(number: int) -> int:
 
 
 def shown(line: str) -> str:
-    """Returns a line as it is printed: with short paths, and without control characters or line breaks."""
-    return printable(with_short_paths(line))
+    """Returns a line as it is printed: with short paths, no control characters or line breaks, and not without end."""
+    text = printable(with_short_paths(line[:LONGEST_LINE]))
+    return text if len(line) <= LONGEST_LINE else f"{text}…"
 
 
 def with_short_paths(line: str) -> str:

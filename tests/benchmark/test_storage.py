@@ -121,6 +121,32 @@ def test_a_run_is_fetched_and_mirrored_as_it_was_sent(store, job, tmp_path):
     assert state_of(seen) == (RunState.FINISHED, 300, "")
 
 
+def test_a_checkpoint_may_be_replaced_while_a_run_is_mirrored(store, job, tmp_path, monkeypatch):
+    outbox = Outbox(store, RUN, job.path, "one")
+    run = begin(job)
+    reach(run, 100)
+    outbox.send()
+    listed = store.files.find(store.root)
+    reach(run, 300)
+    outbox.send()
+    run.close()
+    monkeypatch.setattr(store.files, "find", lambda _: listed)
+    mirror(store, tmp_path / "driver")
+    (path,) = (path.parent for path in (tmp_path / "driver").rglob("run.json"))
+    assert RunFolder(path).evaluations() == run.evaluations()
+
+
+def test_nothing_is_copied_out_of_the_folder_of_a_mirror(tmp_path):
+    store = store_at(f"memory://{uuid.uuid4().hex}")
+    for place in ("../outside/run.json", "inside/../../outside/evaluations.csv", "inside/run.json"):
+        store.files.pipe_file(store.place(place), b"content")
+    store.files.pipe_file(store.place("../outside/checkpoints/000001-step-1/checkpoint.json"), b"content")
+    store.files.pipe_file(store.place("../outside/checkpoints/000001-step-1/", storage.SENT), b"")
+    mirror(store, tmp_path / "mirror")
+    files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert files == ["mirror/inside/run.json"]
+
+
 @pytest.mark.parametrize("begun", [True, False])  # by an earlier worker
 def test_a_worker_may_stop_at_any_change(begun, store, job, tmp_path):
     places, stopped = [], True

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from mrq.report import words
 from mrq.report.inventory import groups, measured, missing, provenances
 from mrq.report.records import collect, external
 from mrq.training.evaluation import Evaluation
+from mrq.training.evaluations_table import COLUMNS, as_text
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
@@ -140,18 +142,26 @@ def test_the_tables_in_a_checkpoint_are_not_a_run(tmp_path, small):
     assert (record.source, said) == (run.path, [])
 
 
+def evaluations(*steps, seconds="1"):
+    """Returns an evaluations.csv with rows at these steps."""
+    row = dict.fromkeys(COLUMNS, "1") | {"task": PENDULUM.task, "seed": str(PENDULUM.seed), "seconds": seconds}
+    return as_text([row | {"step": str(step)} for step in steps])
+
+
 def test_runs_that_cannot_be_read_are_named_and_left_out(tmp_path, small):
     said = []
     damaged = {
-        "no column": ("evaluations.csv", "task,seed,step,seconds\na,0,0,1\n"),
-        "not ascending": ("evaluations.csv", "step,return_mean,seconds\n5000,1,1\n0,1,1\n0,1,1\n"),
-        "far": ("evaluations.csv", f"step,return_mean,seconds\n{10**26},1,1\n"),
-        "long": ("evaluations.csv", f"step,return_mean,seconds\n0,1,{'1' * 200_000}\n"),
-        "nested": ("run.json", "[" * 100_000),
+        "no column": ("evaluations.csv", "task,seed,step,seconds\na,0,0,1\n", "its first line is not"),
+        "not ascending": ("evaluations.csv", evaluations(5_000, 0), "the row of step 0 stands in the wrong place"),
+        "repeated": ("evaluations.csv", evaluations(0, 0), "the row of step 0 stands in the wrong place"),
+        "negative": ("evaluations.csv", evaluations(-1), "the row of step -1 stands in the wrong place"),
+        "far": ("evaluations.csv", evaluations(10**26), "more steps than any training"),
+        "long": ("evaluations.csv", evaluations(0, seconds="1" * 200_000), "field larger than field limit"),
+        "nested": ("run.json", "[" * 100_000, "recursion"),
     }
     for place in ("whole", "empty", "folder", "text", "no document", "no GPUs", *damaged):
         recorded(tmp_path / place, small)
-    for place, (name, content) in damaged.items():
+    for place, (name, content, _) in damaged.items():
         (tmp_path / place / name).write_text(content)
     document = document_of(tmp_path / "no GPUs")
     document["machine"] = {"gpus": 5}
@@ -165,7 +175,9 @@ def test_runs_that_cannot_be_read_are_named_and_left_out(tmp_path, small):
     (record,) = collect([tmp_path], said.append)
     assert record.source.name == "whole"
     for place in ("empty", "folder", "text", "no document", "no GPUs", *damaged):
-        assert sum(line.startswith("left out: ") and str(tmp_path / place) in line for line in said) == 1
+        (line,) = (line for line in said if str(tmp_path / place) in line)
+        assert line.startswith("left out: ")
+        assert damaged.get(place, ("", "", ""))[2] in line
 
 
 @pytest.mark.parametrize(
@@ -242,4 +254,36 @@ def test_a_run_cannot_pass_for_a_column_of_the_paper(title, tmp_path):
     assert collect([tmp_path], left_out.append) == []
     assert left_out == [
         f"left out: {tmp_path / 'seed-0'}: its algorithm is called {title!r}, like a column of the paper's results."
+    ]
+
+
+def test_runs_are_found_wherever_they_lie_but_not_in_the_checkpoints_of_a_run(tmp_path, small):
+    recorded(tmp_path / "checkpoints" / "run", small)
+    recorded(tmp_path / "checkpoints" / "run" / "checkpoints" / "000001-step-5", small)  # a copy at an address
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(2_000):  # deeper than Python may recurse, and longer than a path may be
+        os.mkdir("a", dir_fd=here)
+        inner = os.open("a", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    try:
+        (record,) = collect([tmp_path], pytest.fail)
+    finally:
+        subprocess.run(["rm", "-rf", deep], check=True)  # which pytest's own cleaning could not do
+    assert record.source == tmp_path / "checkpoints" / "run"
+
+
+def test_what_is_left_out_is_named(tmp_path, small):
+    recorded(tmp_path / "run", small)
+    document = document_of(tmp_path / "run")
+    document["settings"]["evaluation_episodes"] = 10**9
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    left_out = []
+    assert collect([tmp_path], left_out.append) == []
+    assert left_out == [
+        f"left out: {tmp_path}/run/run.json cannot be used: --evaluation-episodes is 1,000,000,000; it must be between "
+        "1 and 100,000."
     ]

@@ -99,7 +99,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
             kinds.append(kind)
             check_end(ended, (0, *statuses), place)
             _check_saved(c, ended, place)
-            apart = apart or are_apart(c, place)
+            apart = apart or are_apart(c, place) or "stopped early" in ended.err
         check_completed(c, place, workspace, apart)
         if left := list(temporary.iterdir()):
             raise Wrong(f"temporary files are left: {left}")

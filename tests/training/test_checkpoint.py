@@ -1,5 +1,6 @@
 """Checkpoints: what is written is read again, and damage is found."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -146,11 +147,20 @@ def test_damage_is_found_and_named(tmp_path, name, damage):
         read(path)
 
 
+def test_a_damaged_number_of_the_format_is_not_taken_for_another_format(tmp_path):
+    write(tmp_path, 5)
+    document = write(tmp_path, 6) / "checkpoint.json"
+    document.write_text(document.read_text().replace('"format": 2', '"format": 3'))
+    assert newest_sound(tmp_path, step_of, lambda _: None) == 5
+
+
 def test_another_format_is_refused_by_name(tmp_path):
     path = write(tmp_path)
     document = json.loads((path / "checkpoint.json").read_text())
+    del document["digest"]
     document["format"] = 99
-    (path / "checkpoint.json").write_text(json.dumps(document))
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    (path / "checkpoint.json").write_text(json.dumps(document | {"digest": digest}))
     with pytest.raises(MRQError, match="has format 99 and this version of mrq reads format 2"):
         read(path)
 

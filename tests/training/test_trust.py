@@ -1,10 +1,13 @@
 """Run folders from a stranger, and damaged ones: nothing is followed out of them, no code is run, nothing is lost."""
 
+import hashlib
 import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -19,6 +22,8 @@ from mrq.training.checkpoint import (
     step_of,
     write_checkpoint,
 )
+from mrq.training.evaluations_table import COLUMNS
+from mrq.training.listeners.learning_curve import draw_learning_curve
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
 from mrq.training.run_folder import RunFolder
@@ -250,6 +255,8 @@ def test_forged_learners_are_refused(run, change):
         lambda t, a, c: c.update(replay=None),
         lambda t, a, c: c.update(evaluations=7),
         lambda t, a, c: c.update(evaluations={"rows": "x", "digest": "x"}),
+        lambda t, a, c: c.update(evaluations={"rows": "all"}),
+        lambda t, a, c: c.update(evaluations={"digest": ""}),
     ],
 )
 def test_forged_states_are_refused(run, change):
@@ -259,6 +266,13 @@ def test_forged_states_are_refused(run, change):
     ):
         resume([run], 70, QUIET)
     assert steps_in(run) == [0, 50, 60, 65]
+
+
+def test_a_run_may_have_begun_more_episodes_than_it_took_steps(run):
+    """As where its environment failed at its first step, and again whenever it was resumed."""
+    forge(run, lambda tensors, arrays, counters: counters.update(episodes=100))
+    assert any("a new one begins" in sentence for sentence in resumed(run))
+    assert RunFolder(run).step == 70
 
 
 @pytest.mark.parametrize(
@@ -356,6 +370,45 @@ def test_a_changed_run_json_is_noticed(run, old, new):
     resumed(run, 75)
 
 
+def test_a_run_json_that_is_damaged_in_training_gets_a_sentence(run):
+    open_run = RunFolder(run)
+    (run / "run.json").write_text("{")
+    with pytest.raises(MRQError, match=r"run\.json cannot be read"):
+        open_run.extend(100)
+    assert (run / "run.json").read_text() == "{"
+
+
+@pytest.mark.parametrize("header", [b"(" * 9_000, b"{'descr': '<f4', 'fortran_order': False, 'shape': (2**62, 8), }"])
+def test_a_forged_header_of_an_array_is_damage(run, header, recwarn):
+    latest = latest_checkpoint(run / "checkpoints")
+    content = b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n" + bytes(100)
+    (latest / "rewards-0.npy").write_bytes(content)
+    document = json.loads((latest / "checkpoint.json").read_text())
+    document["files"]["rewards-0.npy"] = hashlib.sha256(content).hexdigest()
+    del document["digest"]
+    document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    (latest / "checkpoint.json").write_text(json.dumps(document))
+    said = Recording()
+    resume([run], 70, said)
+    assert any("rewards-0.npy is missing, cut short or changed" in message for message in said.messages)
+    assert RunFolder(run).step == 70
+    assert not [warning for warning in recwarn if warning.category is RuntimeWarning]
+
+
+def test_a_picture_that_is_a_folder_is_refused_before_training(run):
+    replaced(run / "learning_curve.png", Path.mkdir)
+    with pytest.raises(MRQError, match=r"learning_curve\.png is a folder; remove it"):
+        resume([run], 70, QUIET)
+    assert RunFolder(run).step == 65
+
+
+def test_settings_for_matplotlib_in_the_current_folder_have_no_effect(run):
+    picture = (run / "learning_curve.png").read_bytes()
+    with matplotlib.rc_context({"text.usetex": True, "figure.facecolor": "black"}):  # LaTeX runs what a preamble says
+        draw_learning_curve(RunFolder(run))
+    assert (run / "learning_curve.png").read_bytes() == picture
+
+
 def test_damaged_evaluations_are_not_reported(run):
     (record,) = collect([run], pytest.fail)
     assert record.steps.tolist() == [0, 50, 60, 65]
@@ -393,6 +446,13 @@ def test_where_checkpoints_were_deleted_a_run_does_not_begin_again_unasked(run):
     (run / "evaluations.csv").unlink()
     assert "resuming at step 0 of 70" in resumed(run)
     assert steps_in(run) == [0, 50, 70]
+
+
+def test_a_run_whose_only_checkpoint_is_of_step_0_is_resumed_though_it_was_evaluated_later(run, tmp_path):
+    MRQ("Pendulum-v1", hyperparameters=RunFolder(run).settings.hyperparameters).save(tmp_path / "saved")
+    saved = RunFolder(tmp_path / "saved")
+    saved.record(dict.fromkeys(COLUMNS, "1") | {"task": saved.task, "seed": "0"})  # at step 1, and then a kill
+    assert "resuming at step 0 of 2" in resumed(saved.path, 2)
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path, run):

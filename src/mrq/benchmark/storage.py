@@ -50,10 +50,14 @@ class Store(NamedTuple):
         return "/".join((self.root.rstrip("/"), *parts))
 
     def listed(self, *parts: str) -> list[str]:
-        """Lists the files under a folder, relative to it; none if the folder does not exist."""
+        """Lists the files under a folder, relative to it; none if the folder does not exist.
+
+        Object stores allow names that would lead out of the folder where they are copied to; these are left out.
+        """
         self.files.invalidate_cache()
         place = self.place(*parts)
-        return sorted(path[len(place) :].lstrip("/") for path in self.files.find(place))
+        paths = (path[len(place) :].lstrip("/") for path in self.files.find(place))
+        return sorted(path for path in paths if ".." not in path.split("/"))
 
 
 def store_at(address: str) -> Store:
@@ -87,17 +91,25 @@ def at_hand(runs: str) -> Iterator[Path]:
 def mirror(store: Store, folder: Path) -> None:
     """Copies the tables of all runs, and what says at which step each of their checkpoints was written."""
     with _reading(store):
-        wanted = []
+        tables, documents = [], []
         for path in store.listed():
             *parents, name = path.split("/")
             if name in TABLES and CHECKPOINTS not in parents:
-                wanted.append(path)
+                tables.append(path)
             if name == SENT and parents[-2:-1] == [CHECKPOINTS]:
-                wanted.append("/".join((*parents, checkpoints.DOCUMENT)))
-        for path in wanted:
+                documents.append("/".join((*parents, checkpoints.DOCUMENT)))
+        for path in (*tables, *documents):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        if wanted:
-            store.files.get([store.place(path) for path in wanted], [str(folder / path) for path in wanted])
+        places = [store.place(path) for path in documents]
+        contents = store.files.cat_ranges(places, starts=None, ends=None, on_error="return")
+        for path, content in zip(documents, contents, strict=True):
+            if isinstance(content, FileNotFoundError):
+                continue  # a training has replaced the checkpoint since it was listed
+            if isinstance(content, Exception):
+                raise content
+            (folder / path).write_bytes(content)
+        if tables:
+            store.files.get([store.place(path) for path in tables], [str(folder / path) for path in tables])
 
 
 def fetch(store: Store, run: str, folder: Path) -> str | None:

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +65,8 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
     for path in paths:
         if not path.is_dir():
             raise MRQError(f"there is no folder {path}; give one that `mrq train` or `mrq bench` wrote to.")
-        for folder in sorted({file.parent for name in TABLES for file in path.rglob(name)}):
-            # A checkpoint at an address holds a copy of its run's tables.
-            if folder.resolve() in seen or CHECKPOINTS in folder.relative_to(path).parts:
+        for folder in sorted(_run_folders(path)):
+            if folder.resolve() in seen:
                 continue
             seen.add(folder.resolve())
             try:
@@ -81,6 +82,23 @@ def collect(paths: Iterable[Path], say: Callable[[str], None], tables: Iterable[
         for record in external(table):
             _add(records, record, say)
     return list(records.values())
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    """Finds folders with a run's tables, however deep they lie, except in a run's checkpoints, which have copies."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            inside = list(os.scandir(folder))
+        except OSError:  # it is gone, may not be read, or its path is too long
+            continue
+        is_run = any(entry.name in TABLES for entry in inside)
+        if is_run:
+            yield folder
+        for entry in inside:
+            if entry.is_dir(follow_symlinks=False) and not (is_run and entry.name == CHECKPOINTS):
+                folders.append(folder / entry.name)
 
 
 def _add(records: dict[tuple[str, str, int], Record], record: Record, say: Callable[[str], None]) -> None:
@@ -140,8 +158,8 @@ def _from_folder(folder: Path) -> Record:
     if not rows:
         raise MRQError(f"{folder} has no evaluations yet.")
     steps = [int(row["step"]) for row in rows]
-    if not all(0 <= step < MOST_STEPS for step in steps) or sorted(set(steps)) != steps:
-        raise MRQError(f"{folder}: the steps of its evaluations are not ascending.")
+    if steps[-1] >= MOST_STEPS:  # they ascend
+        raise MRQError(f"{folder}: its evaluations are of more steps than any training has.")
     if condensed(run.label).endswith(PAPER):
         raise MRQError(f"{folder}: its algorithm is called {run.label!r}, like a column of the paper's results.")
     return Record(
@@ -161,7 +179,7 @@ def _provenance(run: RunFolder) -> Provenance:
     """Returns what run.json says; older versions of mrq wrote less."""
     machine, versions = run.machine, {name.lower(): version for name, version in run.versions.items()}
     number, gpus = run.settings.device.partition(":")[2], machine.get("gpus") or []
-    index = int(number) if number.isdigit() else 0
+    index = int(number) if re.fullmatch("[0-9]{1,4}", number) else 0
     with_gpu = run.settings.device != "cpu" and index < len(gpus)
     found = {
         "mrq": run.made_by,

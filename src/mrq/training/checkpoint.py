@@ -114,7 +114,7 @@ def _fill(
         else:
             files[name] = _write(aside / name, parts)
     document = {"format": FORMAT, "counters": dict(counters), "files": files}
-    document["digest"] = _digest(document)
+    document["digest"] = digest_of(document)
     text = json.dumps(document, indent=1).encode()
     _write(aside / DOCUMENT, [memoryview(text)])
 
@@ -171,8 +171,9 @@ def read_arrays(checkpoint: Path) -> dict[str, Array]:
         if name != LEARNER:
             _verify(checkpoint, name, digest)
             try:
-                arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
-            except DAMAGE:  # not an array, or one that would need pickle
+                with np.errstate(all="ignore"):  # of sizes in a header that no file has
+                    arrays[name.removesuffix(".npy")] = np.load(checkpoint / name, mmap_mode="c", allow_pickle=False)
+            except Exception:  # not an array, or one that would need pickle; headers are parsed as Python
                 raise Damage(checkpoint, name) from None
     return arrays
 
@@ -181,7 +182,7 @@ def _finished(folder: Path) -> list[Path]:
     """Lists finished checkpoints, oldest first; only a rename gives a checkpoint such a name."""
     if folder.is_symlink():
         raise MRQError(f"{folder} is a symbolic link; replace it with the folder itself.")
-    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d+-step-\d+", path.name, re.ASCII))
+    named = (path for path in folder.glob("*-step-*") if re.fullmatch(r"\d{1,12}-step-\d{1,12}", path.name, re.ASCII))
     return sorted(filter(is_folder, named), key=lambda path: int(path.name.partition("-")[0]))
 
 
@@ -191,13 +192,13 @@ def _document(checkpoint: Path) -> dict[str, Any]:
         version, digest = document["format"], document.pop("digest")
     except DAMAGE:
         raise Damage(checkpoint, DOCUMENT) from None
+    if digest != digest_of(document):  # in every format, so that a damaged number is not taken for another format
+        raise Damage(checkpoint, DOCUMENT)
     if version != FORMAT:
         raise MRQError(
             f"the checkpoint {checkpoint} has format {version} and this version of mrq reads format {FORMAT}; "
             "use the version of mrq that is named in its run.json."
         )
-    if digest != _digest(document):
-        raise Damage(checkpoint, DOCUMENT)
     return cast(dict[str, Any], document)
 
 
@@ -236,7 +237,8 @@ def _kept(previous: Path | None) -> str:
         return "the one before it is kept"
 
 
-def _digest(document: dict[str, Any]) -> str:
+def digest_of(document: Mapping[str, Any]) -> str:
+    """Returns the digest that a JSON document, such as checkpoint.json or run.json, has beside its content."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 

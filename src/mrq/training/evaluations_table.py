@@ -15,7 +15,7 @@ from mrq.files import read_text
 from mrq.interface import Identity
 
 COLUMNS = ("task", "seed", "step", "return_mean", "return_std", "length_mean", "episodes", "seconds")
-LARGEST = 100_000_000  # bytes
+LARGEST = 20_000_000  # bytes
 Row = dict[str, str]  # by column
 
 

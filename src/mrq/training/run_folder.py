@@ -11,7 +11,6 @@ The folder may come from a stranger: nothing in it is followed out of it; see fi
 """
 
 import fcntl
-import hashlib
 import json
 import os
 import shlex
@@ -26,7 +25,7 @@ from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.bounds import Between
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
-from mrq.files import open_regular, read_text, written_aside
+from mrq.files import is_folder, open_regular, read_text, written_aside
 from mrq.interface import Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
@@ -70,8 +69,10 @@ class RunFolder:
             raise MRQError(f"there is no run in {path}: it has no run.json.") from None
         except NotADirectoryError:
             raise MRQError(f"{path} is not a folder; give a run folder, such as runs/Pendulum-v1/seed-0.") from None
+        except MRQError as error:
+            raise MRQError(f"{path / DOCUMENT} cannot be used: {error}") from None
         except DAMAGE as error:
-            raise MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.") from None
+            raise _unreadable(path, error) from None
         self._lock: int | None = None
         self._checkpoint: Path | None = None  # the one that this process read or wrote last
         self._rows: list[Row] | None = None  # of evaluations.csv, while this process adds to them
@@ -164,8 +165,10 @@ class RunFolder:
 
     def refuse_lost_checkpoints(self) -> None:
         """Refuses to begin again silently where checkpoints have been deleted."""
+        if not self._has_been_saved or checkpoints.latest_checkpoint(self.checkpoints) is not None:
+            return
         rows = self.evaluations()
-        if self._has_been_saved and rows and int(rows[-1]["step"]) > 0 and self.step == 0:
+        if rows and int(rows[-1]["step"]) > 0:
             raise MRQError(
                 f"the run in {self.path} has been evaluated up to step {int(rows[-1]['step']):,}, but its checkpoints "
                 f"are gone; restore its folder {CHECKPOINTS}, or remove its {EVALUATIONS} to begin again at step 0."
@@ -268,7 +271,10 @@ class RunFolder:
         self._change_document(lambda document: document["settings"].update(steps=steps))
 
     def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
-        document = _read_document(self.path)
+        try:
+            document = _read_document(self.path)
+        except DAMAGE as error:  # it was read when this process opened the run
+            raise _unreadable(self.path, error) from None
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
             file.write(as_json(document))
@@ -284,6 +290,8 @@ class RunFolder:
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
             if (self.path / name).exists() and not (self.path / name).is_dir():
                 raise MRQError(f"{self.path / name} is not a folder; remove it, or restore the folder from a copy.")
+        if is_folder(self.path / CURVE):
+            raise MRQError(f"{self.path / CURVE} is a folder; remove it.")
         try:
             self._lock = open_regular(self.path / "lock", os.O_RDWR | os.O_CREAT)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -352,18 +360,18 @@ def _read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is not an object")
     digest = document.pop("digest", None)  # versions before 0.2 wrote none
-    if digest is not None and digest != _digest(document):
+    if digest is not None and digest != checkpoints.digest_of(document):
         raise ValueError("it has changed since mrq wrote it; if you changed it on purpose, remove its digest")
     return document
 
 
+def _unreadable(path: Path, error: Exception) -> MRQError:
+    return MRQError(f"{path / DOCUMENT} cannot be read ({error}); restore it from a copy.")
+
+
 def as_json(document: Mapping[str, Any]) -> bytes:
     """Returns the content of run.json."""
-    return (json.dumps({**document, "digest": _digest(document)}, indent=1) + "\n").encode()
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return (json.dumps({**document, "digest": checkpoints.digest_of(document)}, indent=1) + "\n").encode()
 
 
 def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -23,6 +24,12 @@ class LearningCurve(Listener):
 
 def draw_learning_curve(run: RunFolder) -> None:
     """Draws evaluation returns against environment steps, their spread over episodes, and when learning began."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # matplotlib has read the matplotlibrc of the current folder, which can start LaTeX
+        _draw(run)
+
+
+def _draw(run: RunFolder) -> None:
     rows = run.evaluations()
     steps = [int(row["step"]) for row in rows]
     means = [float(row["return_mean"]) for row in rows]
