@@ -79,7 +79,6 @@ ACTIONS = {
     "aborts": os.abort,
     "leaves": lambda: os.chdir("/"),
     "closes its input": lambda: os.close(0),
-    "forks and hangs": lambda: os.fork() or time.sleep(3600),
 }
 FAULTS = sorted({*RESULTS, *OBSERVATIONS, *REWARDS, *FLAGS, *RAISED, *ACTIONS})
 

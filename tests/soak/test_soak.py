@@ -7,20 +7,19 @@ import pytest
 
 from tests.command_line import ENVIRONMENT
 
-pytestmark = pytest.mark.slow
+# With this seed, the first twenty trials have kills, full disks, damage, forgeries, inputs and environments at fault.
+PLAN = ["--seed", "174", "--trials", "20", "--configuration", "discrete", "--lanes", "1"]
 
 
-@pytest.mark.parametrize(
-    ("kinds", "trials"), [(["kills", "disks"], 4), (["damages", "forgeries"], 24), (["inputs"], 16)]
-)
-def test_nothing_goes_wrong(tmp_path, kinds, trials):
-    command = [sys.executable, "-m", "tests.soak", "--seed", "1", "--configuration", "discrete", "--lanes", "1"]
+@pytest.mark.slow
+def test_nothing_goes_wrong(tmp_path):
     ended = subprocess.run(
-        [*command, "--kinds", *kinds, "--trials", str(trials)],
+        [sys.executable, "-m", "tests.soak", *PLAN],
         env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert len([line for line in ended.stdout.splitlines() if line.startswith("all ")]) >= 1
+    for kind in ("kill", "disk", "damage", "forgery", "input", "environment"):
+        assert f"\n{kind}: " in ended.stdout
