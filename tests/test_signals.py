@@ -32,9 +32,11 @@ def handles(pid: int, number: int) -> bool:
 )
 def test_a_signal_ends_a_command_without_a_traceback(tmp_path, arguments, delays, number):
     for delay in delays:
+        folder = tmp_path / str(delay)
+        folder.mkdir()
         process = subprocess.Popen(
             [sys.executable, "-m", "mrq", *map(str, arguments)],
-            cwd=tmp_path,
+            cwd=folder,
             env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -48,3 +50,25 @@ def test_a_signal_ends_a_command_without_a_traceback(tmp_path, arguments, delays
         _, err = process.communicate(timeout=60)
         assert process.returncode in (0, 128 + number), (delay, err)
         assert err in ("", "mrq: stopped.\n", "mrq: stopped at once; a checkpoint, if one was written, is intact.\n")
+
+
+def test_a_signal_in_a_destructor_prints_nothing(tmp_path):
+    script = """
+import sys
+from mrq import __main__, cli
+
+class Raising:
+    def __init__(self, error): self.error = error
+    def __del__(self): raise self.error
+
+def run():
+    Raising(KeyboardInterrupt(2))
+    print("between", file=sys.stderr)
+    Raising(ValueError("told"))
+
+cli.main = run
+__main__.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    before, _, after = ended.stderr.partition("between")
+    assert (ended.returncode, before, "ValueError: told" in after) == (0, "", True)

@@ -9,6 +9,7 @@ def main() -> None:
     """Runs the command that was given."""
     import signal
 
+    sys.unraisablehook = _report_unless_interrupt
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
         signal.signal(number, _stop)
@@ -30,6 +31,12 @@ def _stop(number: int, frame: FrameType | None) -> None:
             os._exit(128 + number)
         frame = frame.f_back
     raise KeyboardInterrupt(number)
+
+
+def _report_unless_interrupt(ignored: "sys.UnraisableHookArgs") -> None:
+    """Says nothing of a signal that came in a destructor, from which Python lets no exception out."""
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
 
 
 def _leave_out_current_folder() -> None:
