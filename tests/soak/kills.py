@@ -136,11 +136,11 @@ def check_end(ended: Ended, statuses: tuple[int, ...], place: Path) -> None:
 
 
 def are_apart(c: Configuration, place: Path) -> bool:
-    """Says whether a training's agents are at different steps, so that they will not train together any more.
+    """Says whether a training's agents will not train together any more: some have no folder yet, or other steps.
 
     Each agent then computes the same as before, except for rounding.
     """
-    return len({step_of(folder) for folder in c.folders(place)}) > 1
+    return len({((folder / "run.json").exists(), step_of(folder)) for folder in c.folders(place)}) > 1
 
 
 def check_completed(c: Configuration, place: Path, workspace: Path, apart: bool = False) -> None:
