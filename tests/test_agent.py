@@ -8,9 +8,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import TimeLimit, TransformReward
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from mrq import MRQ, Hyperparameters, MRQError
+from mrq.training.listeners.listener import Listener
+from mrq.training.playing import play
+from mrq.training.runs import resume
 from tests.environments_for_tests import Broken, Counting, Pixels, Target
 
 
@@ -103,7 +107,7 @@ def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
     MRQ("Pendulum-v1", hyperparameters=small).save(tmp_path / "a")
     assert MRQ.load(tmp_path / "a").learn(10).num_timesteps == 10
     MRQ(Counting(), hyperparameters=small).save(tmp_path / "b")
-    with pytest.raises(MRQError, match="pass the agent's environment as env="):
+    with pytest.raises(MRQError, match=r"was given as an object .* \(in Python, env=…\)"):
         MRQ.load(tmp_path / "b")
     with pytest.raises(MRQError, match="was trained with the observation space"):
         MRQ.load(tmp_path / "a", env="CartPole-v1")
@@ -111,6 +115,23 @@ def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
         MRQ("Pendulum-v1", seed=9, hyperparameters=small).save(tmp_path / "a")
     with pytest.raises(MRQError, match="no run in"):
         MRQ.load(tmp_path / "c")
+
+
+def test_the_environment_of_a_saved_agent_is_made_again_with_its_arguments_and_wrappers(small, tmp_path):
+    dry = gym.make("FrozenLake-v1", is_slippery=False)
+    MRQ(TimeLimit(dry, 12), hyperparameters=small).learn(20).save(tmp_path / "lake")
+    loaded = MRQ.load(tmp_path / "lake")
+    environment = loaded._environment
+    assert (environment.spec.max_episode_steps, environment.unwrapped.P) == (12, dry.unwrapped.P)
+    assert play(tmp_path / "lake", 3, False, None, "cpu").mean_length <= 12
+    loaded.learn(10).save(tmp_path / "lake")
+    MRQ(TransformReward(dry, float), hyperparameters=small).save(tmp_path / "unknown")
+    with pytest.raises(MRQError, match="was given as an object that cannot be made again"):
+        play(tmp_path / "unknown", 3, False, None, "cpu")
+    given = MRQ.load(tmp_path / "unknown", env=dry)
+    given.save(tmp_path / "unknown")
+    with pytest.raises(MRQError, match="was given as an object"):
+        resume([tmp_path / "unknown"], 50, Listener())
 
 
 def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):

@@ -13,8 +13,10 @@ import numpy as np
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
 from mrq.environments.history import empty_history
 from mrq.environments.local import LocalEnvironments
-from mrq.environments.making import Environment, make_environment
+from mrq.environments.making import Environment
+from mrq.environments.options import EnvironmentOptions
 from mrq.environments.probing import describe_spaces, try_out
+from mrq.environments.recipe import Recipe, options_of
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
@@ -33,7 +35,7 @@ from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
 
-EnvironmentSource = str | Environment | Callable[[], Environment]
+EnvironmentSource = str | Recipe | Environment | Callable[[], Environment]
 
 
 class MRQ:
@@ -58,7 +60,7 @@ class MRQ:
         overlap: Switch = Settings.overlap,
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
-        self._source = env
+        self._source = env = Recipe(env) if isinstance(env, str) else env
         self._environment = environment = _make(env)
         self.task = checked_task(_name(env, environment) if task is None else task)
         identity = Identity(self.task, self.seed)
@@ -71,6 +73,7 @@ class MRQ:
             compile=compile,
             precision=precision,
             overlap=overlap,
+            environment=_options(env, environment, self.task),
             hyperparameters=_hyperparameters(algorithm, hyperparameters),
         ).completed([self.task])
         on = chosen_device(device)
@@ -185,12 +188,8 @@ class MRQ:
         state = run.saved_state(say)
         if state is None:
             raise MRQError(f"the run in {run.path} has no checkpoint yet.")
-        try:
-            source = make_environment(run.task) if env is None else env
-        except MRQError as error:
-            raise MRQError(f"pass the agent's environment as env=…, because it cannot be made again: {error}") from None
         agent = cls(
-            source,
+            _made_again(run.recipe()) if env is None else env,
             seed=run.seed,
             task=run.task,
             hyperparameters=run.settings.hyperparameters,
@@ -200,9 +199,10 @@ class MRQ:
             overlap=run.settings.overlap,
         )
         run.check_spaces(describe_spaces(agent._environment))
+        agent._settings = replace(agent._settings, environment=run.settings.environment)
         agent._folder = run.path
         if env is None:
-            agent._source = run.task
+            agent._source = run.recipe()
         load(agent._population, 0, run, state, say)
         agent._loaded = state.counters
         return agent
@@ -247,13 +247,15 @@ class MRQ:
                 )
             made = [gym.make(self._source.spec) for _ in range(count)]
         else:
-            made = [_make(self._source) for _ in range(count)]
+            source = self._source
+            source = source._replace(in_evaluations=True) if isinstance(source, Recipe) else source
+            made = [_make(source) for _ in range(count)]
         if len({id(environment.unwrapped) for environment in (*made, self._environment)}) <= count:
             raise MRQError(
                 "evaluations need environments of their own: the function must make a new one at every call."
             )
         environments = environments_of(Identity(self.task, self.seed), made)
-        try_out(environments.environments[0], self.task)
+        try_out(environments.environments[0], Recipe(self.task))
         return environments
 
 
@@ -280,20 +282,38 @@ def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:
 def _make(source: EnvironmentSource) -> Environment:
     if isinstance(source, gym.Env):
         return source
-    if not isinstance(source, str) and not callable(source):
+    if isinstance(source, Recipe):
+        return source.make()
+    if not callable(source):
         raise MRQError(
             f"MRQ was given {type(source).__name__}; it takes a Gymnasium id, one gymnasium.Env (no vector of them), "
             "or a function that makes one."
         )
-    environment = make_environment(source) if isinstance(source, str) else source()
+    environment = source()
     if not isinstance(environment, gym.Env):
         raise MRQError(f"the function returned {type(environment).__name__}; it must return a gymnasium.Env.")
     return environment
 
 
-def _name(source: EnvironmentSource, environment: Environment) -> str:
-    if isinstance(source, str):
-        return source
+def _made_again(recipe: Recipe) -> Environment:
+    try:
+        return recipe.make()
+    except MRQError as error:
+        raise MRQError(f"pass the agent's environment as env=…, because it cannot be made again: {error}") from None
+
+
+def _options(source: EnvironmentSource, environment: Environment, task: str) -> EnvironmentOptions:
+    """Returns with what the environment can be made again from its task's name."""
+    if isinstance(source, Recipe) and source.task == task:
+        return source.options
+    if environment.spec is None or environment.spec.id != task:
+        return EnvironmentOptions(given_as_object=True)
+    return options_of(environment)
+
+
+def _name(source: Recipe | Environment | Callable[[], Environment], environment: Environment) -> str:
+    if isinstance(source, Recipe):
+        return source.task
     return type(environment.unwrapped).__name__ if environment.spec is None else environment.spec.id
 
 

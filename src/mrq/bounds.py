@@ -70,7 +70,14 @@ def shown(value: Any) -> str:
 def _check(value: Any, hint: Any, name: str) -> None:
     bounds = None
     if get_origin(hint) is Annotated:
-        hint, bounds = get_args(hint)
+        hint, *notes = get_args(hint)
+        bounds = next((note for note in notes if isinstance(note, Between)), None)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, tuple):
+            raise MRQError(f"{name} is {shown(value)}; it must be a list.")
+        for part in value:
+            _check(part, get_args(hint)[0], name)
+        return
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise MRQError(f"{name} is {shown(value)}; it must be {', '.join(get_args(hint))}.")

@@ -18,6 +18,7 @@ import tyro
 from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
 from mrq.bounds import MOST_AGENTS, Between
+from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.files import is_address
@@ -50,7 +51,7 @@ class Train:
         if self.seed is not None and self.seeds:
             raise MRQError("give either --seed or --seeds.")
         identities = identities_of(self.tasks, self.seeds or (self.seed or 0,))
-        conclude(start(identities, self.settings, runs_folder(self.runs), ProgressBar()))
+        conclude(start(identities, self.settings.with_files_read(), runs_folder(self.runs), ProgressBar()))
 
 
 @dataclass(frozen=True)
@@ -129,13 +130,14 @@ class Speed:
             raise MRQError("give one task or more, and 1 or more --agents.")
         Between(1, MOST_AGENTS).check(max(self.agents), "--agents")
         refuse_outputs([self.markdown])
+        settings = self.settings.with_files_read()
         fleets = [self.tasks] if self.together else [(task,) for task in self.tasks]
         speeds = []
         try:
             for fleet in fleets:
                 for agents in self.agents:
                     say(f"measuring {', '.join(fleet)} with {agents} agent{'s' if agents > 1 else ''} each")
-                    speeds.append(measure_speed(fleet, range(agents), self.settings, say))
+                    speeds.append(measure_speed(fleet, range(agents), settings, say))
         finally:  # also shows what was measured before something failed
             if speeds:
                 show(table(speeds))
@@ -207,6 +209,8 @@ class Bench:
     def run(self) -> None:
         from mrq.benchmark.bench import Request, bench
 
+        if self.settings.environment != EnvironmentOptions():
+            raise MRQError("`mrq bench` runs the paper's tasks as they are; use `mrq train` for other environments.")
         if self.engine == "local" and self.cluster != Cluster():
             raise MRQError("--address, --gpus-per-fleet and --cpus-per-fleet are for --engine ray.")
         request = Request(

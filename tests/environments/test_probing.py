@@ -7,6 +7,7 @@ import pytest
 
 from mrq import MRQError
 from mrq.environments.probing import probe
+from mrq.environments.recipe import Recipe
 from mrq.interface import Spec
 from tests.waiting import gone, soon
 
@@ -14,7 +15,7 @@ HERE = "tests.environments_for_tests"
 
 
 def test_what_tasks_look_like_and_how_long_they_take():
-    found = probe(["Pendulum-v1", f"{HERE}:Slow"], 1e300)
+    found = probe({task: Recipe(task) for task in ("Pendulum-v1", f"{HERE}:Slow")}, 1e300)
     assert found["Pendulum-v1"].spec == Spec((3,), 1, 1, False)
     assert found["Pendulum-v1"].spaces["action"] == "Box(-2.0, 2.0, (1,), float32)"
     assert found["Pendulum-v1"].seconds < 0.02 < found[f"{HERE}:Slow"].seconds < 0.2
@@ -32,13 +33,13 @@ def test_what_tasks_look_like_and_how_long_they_take():
 def test_a_task_that_does_not_work_is_named(task, words):
     began = time.monotonic()
     with pytest.raises(MRQError, match=words):
-        probe(["Pendulum-v1", task], 60)
+        probe({name: Recipe(name) for name in ("Pendulum-v1", task)}, 60)
     assert time.monotonic() - began < 15
 
 
 def test_an_environment_is_closed_after_it_was_tried_out(tmp_path, monkeypatch):
     monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
-    probe([f"{HERE}:Server"], 60)
+    probe({0: Recipe(f"{HERE}:Server")}, 60)
     assert gone(int((tmp_path / "server").read_text()))
 
 
@@ -47,12 +48,12 @@ def test_an_environment_that_hangs_is_refused(monkeypatch):
     monkeypatch.setattr("mrq.environments.probing.MAKING_SECONDS", 8.0)
     began = time.monotonic()
     with pytest.raises(MRQError, match="hangs did not answer for 9 seconds"):
-        probe([f"{HERE}:hangs"], 1.0)
+        probe({0: Recipe(f"{HERE}:hangs")}, 1.0)
     assert time.monotonic() - began < 20
 
 
 def test_an_environment_that_hangs_ends_with_the_process_that_tries_it_out():
-    script = f"from mrq.environments.probing import probe; probe(['{HERE}:hangs'], 1.0)"
+    script = f"from mrq.environments.probing import Recipe, probe; probe({{0: Recipe('{HERE}:hangs')}}, 1.0)"
     parent = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
     assert soon(lambda: children(parent.pid))
     time.sleep(3)  # it hangs now

@@ -14,6 +14,7 @@ from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import NO_FAULTS, Faults
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import make_environment
+from mrq.environments.recipe import Recipe
 from mrq.environments.workers import WorkerEnvironments, processes_worth
 from mrq.errors import MRQError
 from tests.waiting import gone, soon
@@ -34,7 +35,9 @@ def start():
     def start(*tasks, processes=2, timeout=60.0, seconds=None, specs=None):
         specs = specs or [spec_of(COUNTING if task.startswith(HERE) else task) for task in tasks]
         names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
-        workers = WorkerEnvironments(tasks, names, specs, seconds or [0.001] * len(tasks), processes, timeout)
+        workers = WorkerEnvironments(
+            list(map(Recipe, tasks)), names, specs, seconds or [0.001] * len(tasks), processes, timeout
+        )
         started.append(workers)
         return workers
 
@@ -299,10 +302,12 @@ def test_an_environments_own_program_ends_with_it_and_not_at_ctrl_c(start, tmp_p
 SCRIPT = f"""
 import multiprocessing, sys
 import numpy as np
+from mrq.environments.recipe import Recipe
 from mrq.environments.workers import WorkerEnvironments
 from mrq.interface import Spec
 
-workers = WorkerEnvironments(["{HERE}:hangs", "{COUNTING}"], ["a", "b"], [Spec((2,), 1, 1, False)] * 2, [1, 1], 2, 60.0)
+recipes = [Recipe("{HERE}:hangs"), Recipe("{COUNTING}")]
+workers = WorkerEnvironments(recipes, ["a", "b"], [Spec((2,), 1, 1, False)] * 2, [1, 1], 2, 60.0)
 workers.reset(np.ones(2, bool), [0, 0], 0)
 print(*[child.pid for child in multiprocessing.active_children()], flush=True)
 for step in range(int(sys.argv[1])):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mrq import MRQError
+from mrq.environments.recipe import Recipe
 from mrq.environments.workers import WorkerEnvironments
 from mrq.interface import Identity, Spec
 from mrq.training.building import build_population
@@ -184,7 +185,7 @@ def in_one_process(tasks, copies=1):
     tasks = [task for task in tasks for _ in range(copies)]
     specs = [{"Pendulum-v1": Spec((3,), 1, 1, False)}.get(task, Spec((2,), 1, 1, False)) for task in tasks]
     names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
-    return WorkerEnvironments(tasks, names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
+    return WorkerEnvironments(list(map(Recipe, tasks)), names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
 
 
 def test_a_crash_in_a_shared_process_costs_the_others_nothing(small):

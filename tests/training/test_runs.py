@@ -6,10 +6,14 @@ import shutil
 import signal
 from dataclasses import asdict, replace
 from pathlib import Path
+from unittest import mock
 
+import gymnasium as gym
 import pytest
 
 from mrq import MRQError
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.recipe import Recipe
 from mrq.interface import Identity
 from mrq.training import checkpoint, loop, playing, runs
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, write_checkpoint
@@ -94,13 +98,13 @@ def test_a_fleet_has_all_its_folders_or_none(settings, tmp_path):
 
 def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_played(settings, tmp_path, monkeypatch):
     run = trained(settings, tmp_path)
-    make = playing.make_environment
+    make = Recipe.make
 
-    def slowly(*arguments, **options):
+    def slowly(recipe, **kwargs):
         shutil.rmtree(run.checkpoints, ignore_errors=True)
-        return make(*arguments, **options)
+        return make(recipe, **kwargs)
 
-    monkeypatch.setattr(playing, "make_environment", slowly)
+    monkeypatch.setattr(Recipe, "make", slowly)
     assert len(playing.play(run.path, 2, False, None, "cpu").returns) == 2
 
 
@@ -132,6 +136,35 @@ def test_a_run_from_before_a_hyperparameter_existed_is_resumed(settings, tmp_pat
     assert RunFolder(run.path).step == 65
 
 
+def test_the_environment_is_part_of_the_run(settings, tmp_path):
+    """A pendulum swings for 200 steps, unless it has another limit."""
+    made_with = EnvironmentOptions(
+        env_kwargs=("g=9.0",),
+        eval_env_kwargs=("g=0.0",),
+        wrapper=("gymnasium.wrappers:TimeLimit:{'max_episode_steps': 30}",),
+    )
+    run = trained(replace(settings, environment=made_with), tmp_path)
+    assert [float(row["length_mean"]) for row in RunFolder(run.path).evaluations()] == [30] * 3
+    assert playing.play(run.path, 2, False, None, "cpu").mean_length == 30
+    with mock.patch("gymnasium.make", wraps=gym.make) as make:
+        resume([run.path], 65, QUIET)
+    assert [call.kwargs["g"] for call in make.call_args_list] == [9.0, 0.0]
+    assert RunFolder(run.path).settings.environment == made_with
+    edit(run.path, "g=9.0", "g=1.0")
+    with pytest.raises(MRQError, match=r"environment, .* are not those of its checkpoint"):
+        resume([run.path], 70, QUIET)
+
+
+def test_runs_of_one_task_with_different_environments_are_resumed_together(settings, tmp_path):
+    limits = (20, 40)
+    folders = [
+        trained(replace(settings, environment=EnvironmentOptions(max_episode_steps=limit)), tmp_path / str(limit)).path
+        for limit in limits
+    ]
+    resume(folders, 65, QUIET)
+    assert [float(RunFolder(folder).evaluations()[-1]["length_mean"]) for folder in folders] == list(limits)
+
+
 def test_evaluations_that_are_removed_during_training_are_written_again(settings, tmp_path):
     class Removing(Listener):
         def evaluation(self, step, evaluations, seconds):
@@ -146,11 +179,11 @@ def test_a_run_of_version_0_1_is_resumed_bit_for_bit(settings, tmp_path):
     """Version 0.1 wrote MR.Q's counters beside the others, and no algorithm."""
     new, old = (trained(settings, tmp_path / name).path for name in ("new", "old"))
     document = document_of(old)
-    del document["algorithm"]
+    del document["algorithm"], document["settings"]["environment"]
     (old / "run.json").write_text(json.dumps(document))
     written = latest_checkpoint(old / "checkpoints")
     counters = read_counters(written)
-    assert set(counters.pop("run")) == {"algorithm", "task", "seed", "hyperparameters"}
+    assert set(counters.pop("run")) == {"algorithm", "task", "seed", "hyperparameters", "environment"}
     assert counters.pop("evaluations")["rows"] == 3
     learners = counters.pop("learner")
     assert learners == {"encoder_updates": 20, "updates": 10}  # one update per step, and those of the first period

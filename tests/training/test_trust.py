@@ -171,7 +171,7 @@ def test_a_run_folder_runs_no_code_unless_it_is_trusted(strange, tmp_path):
         lambda: resume([strange], 70, QUIET),
         lambda: MRQ.load(strange),
     ):
-        with pytest.raises(MRQError, match=r"runs code of the module strangers_module; .* add --trust or --env"):
+        with pytest.raises(MRQError, match=r"with the module strangers_module, which .* add --trust or --env"):
             call()
     assert not (tmp_path / "trace").exists()
     play(strange, 1, True, None, "cpu", environment="Pendulum-v1")

@@ -5,13 +5,14 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.machinery import PathFinder
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.wrappers import TimeLimit
 
 from mrq.environments import atari, dmc
 from mrq.environments.contacts import EarlierMargins
@@ -32,17 +33,27 @@ SUITES: dict[str, tuple[Callable[[], list[str]], Callable[..., Environment]]] = 
 }
 
 
-def make_environment(task: str, **options: Any) -> Environment:
+def make_environment(task: str, **kwargs: Any) -> Environment:
     """Makes the environment of a task.
 
-    A task begins with its suite (dmc/, dmc-visual/, atari/ or gym/); gym/ may be omitted. `options` are passed to
-    gymnasium.make or to the factory.
+    A task begins with its suite (dmc/, dmc-visual/, atari/ or gym/); gym/ may be omitted. Keyword arguments are passed
+    to gymnasium.make or to the factory.
     """
+    return make(task, kwargs)
+
+
+def make(
+    task: str,
+    kwargs: dict[str, Any],
+    max_episode_steps: int | None = None,  # instead of the limit with which an id is registered
+    paper_contacts: bool = True,  # of the paper's gym tasks
+) -> Environment:
+    """Makes the environment of a task without further wrappers."""
     with warnings.catch_warnings():
         # The paper's tasks are -v4. Gymnasium would warn at every start that there are newer versions.
         warnings.filterwarnings("ignore", message=".*is out of date.*")
         try:
-            environment = _make(task, options)
+            environment = _make(task, kwargs, max_episode_steps, paper_contacts)
         except (MRQError, KeyboardInterrupt):
             raise
         except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv):
@@ -56,19 +67,19 @@ def make_environment(task: str, **options: Any) -> Environment:
     return environment
 
 
-def _make(task: str, options: dict[str, Any]) -> Environment:
+def _make(task: str, kwargs: dict[str, Any], max_episode_steps: int | None, paper_contacts: bool) -> Environment:
     suite, _, name = task.partition("/")
     if suite in SUITES:
-        names, make = SUITES[suite]
+        names, maker = SUITES[suite]
         if name not in names():
             raise gym.error.UnregisteredEnv
-        return make(name, **options)
+        return _limited(maker(name, **kwargs), max_episode_steps)
     task = task.removeprefix("gym/")
     module_name, colon, name = task.partition(":")
     if colon:
-        factory = getattr(_import(module_name, task), name, None)
+        factory = getattr(import_module(module_name, task), name, None)
         if factory is not None:
-            return _call(factory, options, task)
+            return _limited(_call(factory, kwargs, task), max_episode_steps)
         if name not in gym.registry:
             raise MRQError(f"the module {module_name!r} has no {name!r} and registers no environment with that name.")
         task = name
@@ -83,14 +94,25 @@ def _make(task: str, options: dict[str, Any]) -> Environment:
     with environment_variables({SAFE_PATH: "1"} if on_mujoco else {}):  # GLFW starts Python when it is imported
         if on_mujoco:
             import_mujoco()
-            if "render_mode" in options:
+            if "render_mode" in kwargs:
                 os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium reads when it renders
-        environment = gym.make(task, disable_env_checker=True, **options)
-    in_paper = f"gym/{task}" in names_in("gym") and entry_point.startswith("gymnasium.") and "xml_file" not in options
-    return EarlierMargins(environment) if in_paper else environment
+        environment = gym.make(task, max_episode_steps, True, **kwargs)
+    return EarlierMargins(environment) if paper_contacts and has_paper_contacts(task, kwargs) else environment
 
 
-def _import(module_name: str, task: str) -> Any:
+def has_paper_contacts(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """Says whether an id is one of the paper's gym tasks, whose contacts are those of an earlier MuJoCo."""
+    in_paper = f"gym/{name}" in names_in("gym") and str(gym.registry[name].entry_point).startswith("gymnasium.")
+    return in_paper and "xml_file" not in kwargs
+
+
+def _limited(environment: Environment, max_episode_steps: int | None) -> Environment:
+    if max_episode_steps is None or not isinstance(environment, gym.Env):
+        return environment
+    return TimeLimit(environment, max_episode_steps)
+
+
+def import_module(module_name: str, task: str) -> Any:
     """Imports a module, also from the current folder, where users keep their own environments.
 
     If it is found there, the folder stays on the path, because such a module may import its neighbours later.
@@ -108,10 +130,10 @@ def _import(module_name: str, task: str) -> Any:
         ) from None
 
 
-def _call(factory: Callable[..., Environment], options: dict[str, Any], task: str) -> Environment:
+def _call(factory: Callable[..., Environment], kwargs: dict[str, Any], task: str) -> Environment:
     if not callable(factory):
         raise MRQError(f"{task!r} is not a function or class; it must be one that makes an environment.")
-    return factory(**options)
+    return factory(**kwargs)
 
 
 def _advice(task: str) -> str:

@@ -2,53 +2,53 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from mrq.environments.checked import CheckedEnvironment
-from mrq.environments.making import MAKING_SECONDS, Environment, make_environment
+from mrq.environments.making import MAKING_SECONDS, Environment
+from mrq.environments.recipe import Recipe
 from mrq.environments.spaces import Misbehaviour
 from mrq.errors import MRQError
 from mrq.interface import Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
 class Probe:
     """The result of trying a task out."""
 
-    environment: str  # what was made: the task's, or the one given instead
+    recipe: Recipe  # of what was tried
     spec: Spec
     spaces: dict[str, str]
     seconds: float  # per step
 
 
-def probe(tasks: Sequence[str], timeout: float, environment: str | None = None) -> dict[str, Probe]:
-    """Tries every task out; refuses one that does not work, or that takes `timeout` seconds longer than making may.
-
-    `environment`, if given, is the one that is made for every task.
-    """
-    probes = {}
-    for made, result in trials(tasks if environment is None else [environment], timeout):
+def probe(recipes: Mapping[Key, Recipe], timeout: float) -> dict[Key, Probe]:
+    """Tries every recipe; refuses what does not work, or takes `timeout` seconds longer than making may."""
+    tried = {}
+    for recipe, result in trials(list(dict.fromkeys(recipes.values())), timeout):
         if isinstance(result, MRQError):
             raise result
-        probes[made] = result
-    return probes if environment is None else dict.fromkeys(tasks, probes[environment])
+        tried[recipe] = result
+    return {key: tried[recipe] for key, recipe in recipes.items()}
 
 
-def trials(tasks: Sequence[str], timeout: float) -> Iterator[tuple[str, Probe | MRQError]]:
-    """Tries every task in a process of its own, as many at once as there are cores; yields what was found out."""
+def trials(recipes: Sequence[Recipe], timeout: float) -> Iterator[tuple[Recipe, Probe | MRQError]]:
+    """Tries every recipe in a process of its own, as many at once as there are cores; yields what was found out."""
     cores = len(os.sched_getaffinity(0))
-    for start in range(0, len(tasks), cores):
-        children = {task: Child(_try, (task,)) for task in tasks[start : start + cores]}
+    for start in range(0, len(recipes), cores):
+        children = {recipe: Child(_try, (recipe,)) for recipe in recipes[start : start + cores]}
         try:
-            for task, child in children.items():
-                yield task, _result(child, task, timeout + MAKING_SECONDS)
+            for recipe, child in children.items():
+                yield recipe, _result(child, recipe.task, timeout + MAKING_SECONDS)
         finally:
             deadline = time.monotonic() + CLOSING_SECONDS
             for child in children.values():
@@ -66,13 +66,13 @@ def _result(child: Child, task: str, timeout: float) -> Probe | MRQError:
     return result
 
 
-def _try(pipe: Pipe, task: str) -> None:
+def _try(pipe: Pipe, recipe: Recipe) -> None:
     """Runs in the child."""
     environment = None
     result: Probe | MRQError
     try:
-        environment = CheckedEnvironment(make_environment(task))
-        result = try_out(environment, task)
+        environment = CheckedEnvironment(recipe.make())
+        result = try_out(environment, recipe)
     except MRQError as error:
         result = MRQError(str(error))
     with suppress(OSError):  # the parent has ended
@@ -82,7 +82,7 @@ def _try(pipe: Pipe, task: str) -> None:
     os._exit(0)  # what else the environment does when Python exits does not concern the trial
 
 
-def try_out(environment: CheckedEnvironment, task: str) -> Probe:
+def try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
     """Takes a few steps in an environment; refuses one that misbehaves."""
     spec = environment.spec
     action = np.eye(spec.action_size, dtype=np.float32)[0] if spec.discrete else np.zeros(spec.action_size, np.float32)
@@ -96,8 +96,8 @@ def try_out(environment: CheckedEnvironment, task: str) -> Probe:
             if terminated or truncated:
                 environment.reset(0)
     except Misbehaviour as misbehaviour:
-        raise MRQError(f"the environment of {task} does not work: {misbehaviour}.") from misbehaviour
-    return Probe(task, spec, describe_spaces(environment.environment), float(np.median(seconds)))
+        raise MRQError(f"the environment of {recipe.task} does not work: {misbehaviour}.") from misbehaviour
+    return Probe(recipe, spec, describe_spaces(environment.environment), float(np.median(seconds)))
 
 
 def describe_spaces(environment: Environment) -> dict[str, str]:

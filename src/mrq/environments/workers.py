@@ -24,7 +24,8 @@ import numpy as np
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Faults, failed_at, fault_sentence
 from mrq.environments.local import IDLE, LocalEnvironments
-from mrq.environments.making import MAKING_SECONDS, make_environment
+from mrq.environments.making import MAKING_SECONDS
+from mrq.environments.recipe import Recipe
 from mrq.errors import MRQError
 from mrq.interface import Array, Spec, Transitions, common_spec
 from mrq.processes import CLOSING_SECONDS, LIVENESS_SECONDS, Child, Pipe
@@ -39,7 +40,7 @@ class Assignment(NamedTuple):
     """What a process needs to know to make and serve its environments."""
 
     members: list[int]  # the agents whose environments it has
-    tasks: Sequence[str]
+    recipes: Sequence[Recipe]
     names: Sequence[str]
     specs: Sequence[Spec]
     memory: Any  # shared by all processes: see _rows
@@ -63,7 +64,7 @@ class WorkerEnvironments:
 
     def __init__(
         self,
-        tasks: Sequence[str],
+        recipes: Sequence[Recipe],
         names: Sequence[str],
         specs: Sequence[Spec],
         seconds: Sequence[float],
@@ -71,12 +72,12 @@ class WorkerEnvironments:
         timeout: float,
     ) -> None:
         self.names, self.specs, self.spec = names, specs, common_spec(specs, names)
-        self._tasks, self._seconds, self._timeout = tasks, seconds, timeout
+        self._recipes, self._seconds, self._timeout = recipes, seconds, timeout
         self._failed: dict[int, str] = {}  # in any call so far
         # What the current call has to return. An interrupted call leaves it to the next one.
         self._newly_failed: set[int] = set()
         self._restarted: set[int] = set()
-        self._memory = RawArray("b", _row(self.spec).itemsize * len(tasks))
+        self._memory = RawArray("b", _row(self.spec).itemsize * len(recipes))
         self._rows = _rows(self._memory, self.spec)
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, Worker] = {}  # by agent; lost ones are removed
@@ -131,8 +132,8 @@ class WorkerEnvironments:
 
     def _start(self, members: list[int]) -> None:
         at_work = RawArray("q", [IDLE])
-        assignment = Assignment(members, self._tasks, self.names, self.specs, self._memory, at_work)
-        name = ", ".join(dict.fromkeys(self._tasks[member] for member in members))
+        assignment = Assignment(members, self._recipes, self.names, self.specs, self._memory, at_work)
+        name = ", ".join(dict.fromkeys(self._recipes[member].task for member in members))
         worker = Worker(Child(_work, (assignment,), duplex=True, name=name), members, at_work)
         self._workers |= dict.fromkeys(members, worker)
         self._waiting.add(worker)
@@ -303,7 +304,7 @@ def _make(assignment: Assignment) -> LocalEnvironments:
     made, names = [], [assignment.names[i] for i in assignment.members]
     for place, member in enumerate(assignment.members):
         assignment.at_work[0] = place
-        made.append(CheckedEnvironment(make_environment(assignment.tasks[member])))
+        made.append(CheckedEnvironment(assignment.recipes[member].make()))
         refuse_changed_spaces(names[place], assignment.specs[member], made[-1].spec)
     at_work = np.frombuffer(assignment.at_work, np.int64)
     at_work[0] = IDLE

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 from mrq.environments.probing import trials
+from mrq.environments.recipe import Recipe
 from mrq.environments.rendering import chosen_renderer
 from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.errors import MRQError
@@ -48,7 +49,7 @@ def findings() -> Iterator[Finding]:
 def obstacles(suites: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """Says for each suite why its tasks cannot run here, or None; runs the suite's first task to find out."""
     first = {suite: names_in(suite)[0] for suite in suites}
-    results = trials(list(first.values()), TIMEOUT)
+    results = trials([Recipe(task) for task in first.values()], TIMEOUT)
     for suite, (_, result) in zip(first, results, strict=True):
         yield suite, str(result) if isinstance(result, MRQError) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
 from mrq.environments.local import LocalEnvironments
-from mrq.environments.making import Environment, make_environment
+from mrq.environments.making import Environment
 from mrq.environments.probing import Probe
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
 from mrq.interface import Identity
@@ -16,22 +16,26 @@ EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
 def make_environments(
-    identities: Sequence[Identity], probes: dict[str, Probe], settings: Settings, copies: int = 1
+    identities: Sequence[Identity],
+    probes: dict[str, Probe],
+    settings: Settings,
+    copies: int = 1,
+    in_evaluations: bool = False,
 ) -> Environments:
     """Makes `copies` environments per agent, side by side; in processes of their own where that is faster."""
     identities = [identity for identity in identities for _ in range(copies)]
     tried, names = [probes[identity.task] for identity in identities], [identity.name for identity in identities]
     specs, seconds = [probe.spec for probe in tried], [probe.seconds for probe in tried]
-    tasks = [probe.environment for probe in tried]
+    recipes = [probe.recipe._replace(in_evaluations=in_evaluations) for probe in tried]
     processes = settings.workers
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
     if processes == 0:
-        environments = LocalEnvironments([CheckedEnvironment(make_environment(task)) for task in tasks], names)
+        environments = LocalEnvironments([CheckedEnvironment(recipe.make()) for recipe in recipes], names)
         for name, spec, made in zip(names, specs, environments.specs, strict=True):
             refuse_changed_spaces(name, spec, made)
         return environments
-    return WorkerEnvironments(tasks, names, specs, seconds, processes, settings.environment_timeout)
+    return WorkerEnvironments(recipes, names, specs, seconds, processes, settings.environment_timeout)
 
 
 def environments_of(identity: Identity, environments: Sequence[Environment]) -> LocalEnvironments:
@@ -47,4 +51,5 @@ def evaluation_environments(
     """Makes the environments of evaluations, or none where nothing is to be evaluated."""
     if not settings.evaluation_period:
         return None
-    return make_environments(identities, probes, settings, min(settings.evaluation_episodes, EVALUATED_AT_ONCE))
+    copies = min(settings.evaluation_episodes, EVALUATED_AT_ONCE)
+    return make_environments(identities, probes, settings, copies, in_evaluations=True)

@@ -9,7 +9,7 @@ import imageio
 import numpy as np
 
 from mrq.bounds import MOST_EPISODES, Between
-from mrq.environments.making import Environment, make_environment
+from mrq.environments.making import Environment
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
@@ -47,8 +47,8 @@ def play(
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
-    task = run.task if environment is None else environment
-    made = [make_environment(task, **options) for _ in range(at_once)]
+    recipe = run.recipe(environment)._replace(in_evaluations=True)
+    made = [recipe.make(**options) for _ in range(at_once)]
     with closing(environments_of(run.identity, made)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)

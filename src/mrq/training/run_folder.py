@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.bounds import Between
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.recipe import Recipe
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import is_folder, open_regular, read_text, written_aside
@@ -51,13 +53,17 @@ class RunFolder:
             known = self._algorithm()
             algorithm = known or default_algorithm()
             settings = dict(document["settings"])
+            made_with = dict(settings.pop("environment", {}))  # versions before 0.2 recorded the task alone
+            environment = EnvironmentOptions(**{name: _as_tuple(value) for name, value in made_with.items()})
             written = settings.pop("hyperparameters", {})
             # This version may not have the algorithm. Until version 0.2, baselines recorded MR.Q's hyperparameters,
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
             self.task, (self.seed,) = checked_task(str(document["task"])), checked_seeds((document["seed"],))
-            self.settings = Settings(**settings, hyperparameters=hyperparameters).completed([self.task])
+            self.settings = Settings(**settings, environment=environment, hyperparameters=hyperparameters).completed(
+                [self.task]
+            )
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
             self.parameters = int(document.get("parameters", 0))
             Between(0, MOST_PARAMETERS).check(self.parameters, f"the number of parameters in {path / DOCUMENT}")
@@ -132,17 +138,12 @@ class RunFolder:
     @property
     def needs_trust(self) -> bool:
         """Whether code that the folder brings is run when it is resumed or played."""
-        return self._is_unpickled or bool(self._module)
+        return self._is_unpickled or bool(self.settings.recipe(self.task).code)
 
     @property
     def _is_unpickled(self) -> bool:
         saved = checkpoints.latest_checkpoint(self.checkpoints) is not None
         return saved and self.settings.algorithm.unpickles
-
-    @property
-    def _module(self) -> str:
-        """The module whose code makes its environment."""
-        return module_of(self.task)
 
     def refuse_untrusted(self, trust: bool, environment_is_named: bool = False) -> None:
         """Refuses a run that brings code, unless the user trusts its folder.
@@ -156,12 +157,29 @@ class RunFolder:
                 f"the run in {self.path} was trained with {self.title}, whose files can hold code that is run when "
                 "they are read; if you know where the folder comes from, add --trust (in Python, trust=True)."
             )
-        if self._module and not environment_is_named:
+        code = self.settings.recipe(self.task).code
+        if code and not environment_is_named:
+            named = f" or --env {shlex.quote(self.task)}" if module_of(self.task) and self.is_made_by_name else ""
             raise MRQError(
-                f"the run in {self.path} names the environment {self.task}, which runs code of the module "
-                f"{self._module}; if you trust it, add --trust or --env {shlex.quote(self.task)} (in Python, "
-                "trust=True or env=…)."
+                f"the run in {self.path} makes its environment {self.task} with {code}, which can run code; if you "
+                f"trust it, add --trust{named} (in Python, trust=True or env=…)."
             )
+
+    @property
+    def is_made_by_name(self) -> bool:
+        """Whether its task alone says what its environment is."""
+        return self.settings.environment == EnvironmentOptions()
+
+    def recipe(self, environment: str | None = None) -> Recipe:
+        """Returns what its environment is made from, unless another one is named."""
+        if environment is not None:
+            return Recipe(environment)
+        if self.settings.environment.given_as_object:
+            raise MRQError(
+                f"the environment of the run in {self.path} was given as an object that cannot be made again from "
+                "the folder; give one with --env module:factory (in Python, env=…)."
+            )
+        return self.settings.recipe(self.task)
 
     def refuse_lost_checkpoints(self) -> None:
         """Refuses to begin again silently where checkpoints have been deleted."""
@@ -223,11 +241,12 @@ class RunFolder:
             # Earlier versions had neither other algorithms nor every hyperparameter.
             defaults = asdict(self.settings.algorithm.hyperparameters())
             written = {"algorithm": default_algorithm().title} | written
+            written = {"environment": _as_read(EnvironmentOptions())} | written
             same = written | {"hyperparameters": defaults | written["hyperparameters"]} == self.fingerprint
         if not same or counters["steps"] > self.settings.total_steps:
             raise MRQError(
-                f"the algorithm, task, seed, steps or hyperparameters in {self.path / DOCUMENT} are not those of its "
-                "checkpoint; restore the file from a copy."
+                f"the algorithm, task, environment, seed, steps or hyperparameters in {self.path / DOCUMENT} are not "
+                "those of its checkpoint; restore the file from a copy."
             )
         return counters
 
@@ -388,7 +407,17 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
         "task": identity.task,
         "seed": identity.seed,
         "hyperparameters": asdict(settings.hyperparameters),
+        "environment": _as_read(settings.environment),
     }
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _as_read(options: EnvironmentOptions) -> dict[str, Any]:
+    """Returns options as they are read from JSON."""
+    return cast(dict[str, Any], json.loads(json.dumps(asdict(options))))
 
 
 def refuse_unwritable_name(path: Path) -> None:

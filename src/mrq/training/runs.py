@@ -78,7 +78,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     for identity in identities:
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
-    probes = probe(tasks, settings.environment_timeout)
+    probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], None)
@@ -164,9 +164,9 @@ def _resume(
                 raise
             listener.message(f"{run.identity.name}: {error}")
     timeout = max((run.settings.environment_timeout for run in states), default=0.0)
-    probes = probe(list(dict.fromkeys(run.task for run in states)), timeout, environment)
+    probes = probe({run: run.recipe(environment) for run in states}, timeout)
     for run in states:
-        run.check_spaces(probes[run.task].spaces)
+        run.check_spaces(probes[run].spaces)
     for run in states:
         run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
     outcome = Outcome(runs, [run for run in runs if run not in states], None)
@@ -174,7 +174,8 @@ def _resume(
         if len(together) < len(runs):
             listener.message(", ".join(run.identity.name for run in together))
         try:
-            resumed = _resume_together(together, states, probes, listener)
+            tried = {run.task: probes[run] for run in together}
+            resumed = _resume_together(together, states, tried, listener)
         except MRQError as error:
             if len(runs) == len(together):
                 raise
@@ -187,11 +188,11 @@ def _resume(
     return outcome
 
 
-def _at_the_same_place(states: States, probes: dict[str, Probe]) -> Iterator[list[RunFolder]]:
+def _at_the_same_place(states: States, probes: dict[RunFolder, Probe]) -> Iterator[list[RunFolder]]:
     """Groups the runs that can train together: equal settings, kinds of spaces, and counters."""
 
     def place(run: RunFolder) -> str:
-        spec = probes[run.task].spec
+        spec = probes[run].spec
         kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
         state = states[run]
         counters = state and [state.counters.get(name) for name in SHARED_COUNTERS]

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_of, default_algorithm
 from mrq.bounds import LARGEST_SEED, MOST_AGENTS, MOST_EPISODES, MOST_STEPS, Between, check_fields, option, shown
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.recipe import Recipe
 from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
 from mrq.printable import is_encodable
@@ -42,6 +44,7 @@ class Settings:
     """Processes that step the environments, 0 for none; by default as many as make training faster."""
     environment_timeout: Annotated[float, Between(1e-3, LONGEST_WAIT)] = 300.0
     """Seconds after which an environment in its own process counts as failed; making it may take 300 more."""
+    environment: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     hyperparameters: Any = field(default_factory=lambda: default_algorithm().hyperparameters())
 
     def __post_init__(self) -> None:
@@ -51,6 +54,14 @@ class Settings:
     def algorithm(self) -> Algorithm:
         """The algorithm that these hyperparameters belong to."""
         return algorithm_of(self.hyperparameters)
+
+    def with_files_read(self) -> "Settings":
+        """Returns these settings without files that may change later."""
+        return replace(self, environment=self.environment.with_files_read())
+
+    def recipe(self, task: str) -> Recipe:
+        """Returns what a task's environment is made from."""
+        return Recipe(task, self.environment)
 
     def on_machine_of(self, other: "Settings") -> "Settings":
         """Returns these settings with the other's device, processes and times."""

@@ -57,7 +57,8 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     device = chosen_device(settings.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    identities, probes = identities_of(tasks, tuple(seeds)), probe(tasks, settings.environment_timeout)
+    identities = identities_of(tasks, tuple(seeds))
+    probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
     population = make_population(identities, probes, settings, settings.compile != "off", say)
     try:
         for _ in range(RANDOM_STEPS + 1):

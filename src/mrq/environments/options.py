@@ -1,0 +1,135 @@
+"""What an environment is made with, besides its task: options of the command line that run.json records as they are."""
+
+import json
+from ast import literal_eval
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import tyro
+
+from mrq.bounds import MOST_STEPS, Between, check_fields, option
+from mrq.errors import MRQError, one_line
+from mrq.files import read_text
+
+LARGEST_FILE = 10_000_000  # bytes
+
+
+class Wrapper(NamedTuple):
+    """A wrapper: where it is, as module:Class, and its arguments after the environment."""
+
+    place: str
+    kwargs: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return f"{self.place}:{literal(self.kwargs)}" if self.kwargs else self.place
+
+
+@dataclass(frozen=True)
+class EnvironmentOptions:
+    """Keyword arguments, wrappers and limits of an environment."""
+
+    env_kwargs: tuple[str, ...] = ()
+    """Keyword arguments of the environment, as NAME=VALUE: a Python literal, NAME=FILE.json, or else text."""
+    eval_env_kwargs: tuple[str, ...] = ()
+    """Those that are different in evaluations."""
+    wrapper: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Wrapper around the environment: module:Class, or 'module:Class:{"argument": 1}'. Repeat it for several; the first
+    one is the innermost."""
+    max_episode_steps: Annotated[int | None, Between(1, MOST_STEPS)] = None
+    """Truncate episodes after so many steps, instead of the limit with which a Gymnasium id is registered."""
+    contacts: Literal["paper", "installed"] = "paper"
+    """Contacts of the paper's gym tasks: as in the paper's MuJoCo 3.2, or as the installed version computes them."""
+    given_as_object: tyro.conf.Suppress[bool] = False
+    """The environment was an object, or a function's result, that cannot be made again from these options."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, option)
+        self.kwargs(in_evaluations=True)
+        for wrapper in self.wrappers:
+            module, colon, name = wrapper.place.partition(":")
+            if not (module and colon and name):
+                raise MRQError(f"--wrapper is {wrapper.place!r}; it must be module:Class.")
+
+    def kwargs(self, in_evaluations: bool = False) -> dict[str, Any]:
+        """Returns the keyword arguments."""
+        return values(self.env_kwargs, "--env-kwargs") | (
+            values(self.eval_env_kwargs, "--eval-env-kwargs") if in_evaluations else {}
+        )
+
+    def with_files_read(self) -> "EnvironmentOptions":
+        """Returns options with the content of NAME=FILE.json in place of the file, which may change later."""
+        env_kwargs, eval_env_kwargs = (
+            tuple(map(_with_file_read, texts)) for texts in (self.env_kwargs, self.eval_env_kwargs)
+        )
+        return replace(self, env_kwargs=env_kwargs, eval_env_kwargs=eval_env_kwargs)
+
+    @property
+    def wrappers(self) -> list[Wrapper]:
+        return [_wrapper(text) for text in self.wrapper]
+
+
+def values(texts: Iterable[str], name: str) -> dict[str, Any]:
+    """Returns keyword arguments that are given as NAME=VALUE."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise MRQError(f"{name} has {text!r}; give NAME=VALUE, such as is_slippery=False.")
+        if key in found:
+            raise MRQError(f"{name} gives {key} twice; give it once.")
+        found[key] = _value(value)
+    return found
+
+
+def texts(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns keyword arguments as NAME=VALUE; raises ValueError if one of them is no literal."""
+    return tuple(f"{key}={literal(value)}" for key, value in kwargs.items())
+
+
+def literal(value: Any) -> str:
+    """Returns a value as a Python literal; raises ValueError if it has none."""
+    text = repr(value)
+    try:
+        found = literal_eval(text)
+    except (SyntaxError, MemoryError, RecursionError):
+        found = None
+    if repr(found) != text or type(found) is not type(value):
+        raise ValueError(f"{text} is not a literal")
+    return text
+
+
+def _with_file_read(text: str) -> str:
+    key, _, name = text.partition("=")
+    if not name.endswith(".json"):
+        return text
+    try:
+        return f"{key}={literal(json.loads(read_text(Path(name), LARGEST_FILE, follow=True)))}"
+    except (OSError, ValueError, RecursionError) as error:
+        raise MRQError(f"{name} cannot be read as JSON: {one_line(error)}.") from None
+
+
+def _value(text: str) -> Any:
+    """Returns what a Python literal stands for; anything else is text."""
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return text
+
+
+def _wrapper(text: str) -> Wrapper:
+    module, _, rest = text.partition(":")
+    name, _, arguments = rest.partition(":")
+    kwargs = _arguments(arguments) if arguments else {}
+    if not isinstance(kwargs, dict) or not all(isinstance(key, str) for key in kwargs):
+        raise MRQError(f"--wrapper has the arguments {arguments!r}; give a dictionary, such as '{{\"skip\": 4}}'.")
+    return Wrapper(f"{module}:{name}", kwargs)
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _value(text)

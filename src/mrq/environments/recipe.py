@@ -1,0 +1,129 @@
+"""What an environment is made from: run.json records it, so that resuming and playing make the same one again."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from mrq.environments.contacts import EarlierMargins
+from mrq.environments.making import Environment, has_paper_contacts, import_module, make
+from mrq.environments.options import EnvironmentOptions, Wrapper, texts
+from mrq.environments.tasks import module_of
+from mrq.errors import MRQError, one_line
+
+GYMNASIUM = "gymnasium.wrappers"
+# Gymnasium's wrappers that run no other code and write no files, whatever their arguments are.
+HARMLESS = {
+    *("AtariPreprocessing", "ClipAction", "ClipReward", "DelayObservation", "DtypeObservation", "FilterObservation"),
+    *("FlattenObservation", "FrameStackObservation", "GrayscaleObservation", "MaxAndSkipObservation", "RescaleAction"),
+    *("RescaleObservation", "ReshapeObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
+    "TimeLimit",
+}
+# They compute running means, which no checkpoint holds, and of which every copy of the environment has its own.
+WITH_MEMORY = {"NormalizeObservation", "NormalizeReward"}
+PLAIN_TEXT = re.compile(r"[\w +-]*")  # names neither a file nor code
+
+
+class Recipe(NamedTuple):
+    """A task, and the options with which its environment is made."""
+
+    task: str
+    options: EnvironmentOptions = EnvironmentOptions()
+    in_evaluations: bool = False
+
+    def make(self, **kwargs: Any) -> Environment:
+        """Makes the environment, with further keyword arguments."""
+        options = self.options
+        given = options.kwargs(self.in_evaluations) | kwargs
+        environment = make(self.task, given, options.max_episode_steps, options.contacts == "paper")
+        for wrapper in options.wrappers:
+            environment = _wrapped(environment, wrapper)
+        return environment
+
+    @property
+    def code(self) -> str:
+        """What of it is code, or may lead to code or files, that a stranger chose; "" if nothing is."""
+        if module := module_of(self.task):
+            return f"the module {module}"
+        for wrapper in self.options.wrappers:
+            if not _is_of_gymnasium(wrapper, HARMLESS):
+                return f"the wrapper {wrapper.place}"
+        arguments = [self.options.kwargs(in_evaluations=True), *(one.kwargs for one in self.options.wrappers)]
+        for text in _texts_in(arguments):
+            if not PLAIN_TEXT.fullmatch(text):
+                return f"the argument {text!r}"
+        return ""
+
+
+def options_of(environment: Environment) -> EnvironmentOptions:
+    """Returns the options that make an environment again from its id, or that say that this is not possible."""
+    try:
+        return _options_of(environment)
+    except ValueError:
+        return EnvironmentOptions(given_as_object=True)
+
+
+def _options_of(environment: Environment) -> EnvironmentOptions:
+    spec = environment.spec
+    registered = None if spec is None else gym.registry.get(spec.id)
+    if spec is None or registered is None or not isinstance(spec.entry_point, str):
+        raise ValueError("it was not made from a registered id")
+    if spec.entry_point != registered.entry_point:
+        raise ValueError("its id now stands for something else")
+    if spec.max_episode_steps is None and registered.max_episode_steps is not None:
+        raise ValueError("its limit of steps was removed")
+    wrappers = [one for one in spec.additional_wrappers if one.name != EarlierMargins.__name__]
+    kwargs = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    changed = {name: value for name, value in kwargs.items() if name not in registered.kwargs}
+    changed |= {name: value for name, value in kwargs.items() if registered.kwargs.get(name, value) != value}
+    plain = has_paper_contacts(spec.id, kwargs) and len(wrappers) == len(spec.additional_wrappers)
+    limit = spec.max_episode_steps
+    return EnvironmentOptions(
+        env_kwargs=texts(changed),
+        wrapper=tuple(_text_of(one) for one in wrappers),
+        max_episode_steps=None if limit == registered.max_episode_steps else limit,
+        contacts="installed" if plain else "paper",
+    )
+
+
+def _text_of(wrapper: Any) -> str:
+    """Returns the option that makes one of a spec's wrappers; raises ValueError if its arguments are not known."""
+    if wrapper.kwargs is None or wrapper.name in WITH_MEMORY or wrapper.entry_point.startswith("__main__:"):
+        raise ValueError("it cannot be made again")
+    return Wrapper(wrapper.entry_point, dict(wrapper.kwargs)).text
+
+
+def _wrapped(environment: Environment, wrapper: Wrapper) -> Environment:
+    if _is_of_gymnasium(wrapper, WITH_MEMORY):
+        raise MRQError(
+            f"the wrapper {wrapper.place} computes running means, which would differ between training, evaluations and "
+            "resumed runs; leave it out: MR.Q needs no normalised observations or rewards."
+        )
+    module, _, name = wrapper.place.partition(":")
+    make = getattr(import_module(module, wrapper.place), name, None)
+    if not callable(make):
+        raise MRQError(f"the module {module!r} has no wrapper {name!r}; give --wrapper module:Class.")
+    try:
+        wrapped: Environment = make(environment, **wrapper.kwargs)
+    except Exception as error:
+        raise MRQError(f"the wrapper {wrapper.text} could not be made: {one_line(error)}.") from error
+    if not isinstance(wrapped, gym.Env):
+        raise MRQError(f"the wrapper {wrapper.text} returned {type(wrapped).__name__}; it must return a gymnasium.Env.")
+    return wrapped
+
+
+def _is_of_gymnasium(wrapper: Wrapper, names: set[str]) -> bool:
+    module, _, name = wrapper.place.partition(":")
+    return name in names and (module == GYMNASIUM or module.startswith(f"{GYMNASIUM}."))
+
+
+def _texts_in(value: Any) -> list[str]:
+    """Returns every text in nested arguments, except for names."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple | set):
+        return [] if not isinstance(value, bytes) else [repr(value)]
+    return [text for part in value for text in _texts_in(part)]
