@@ -51,7 +51,7 @@ def test_others_are_refused_with_a_sentence(changes, sentence):
 
 EXTREMES = (float("nan"), float("inf"), -1.0, 1e308, -1, 10**40, 10**400, "text", [], {})
 CHECKED = [Settings(), Cluster(), *(algorithm_named(name).hyperparameters() for name in ALGORITHMS)]
-NOT_NUMBERS = ("hyperparameters", "device", "address")
+NOT_NUMBERS = ("environment", "hyperparameters", "device", "address")
 
 
 @pytest.mark.parametrize(
