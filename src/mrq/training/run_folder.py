@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_titled, default_algorithm
 from mrq.bounds import Between
 from mrq.environments.options import EnvironmentOptions
-from mrq.environments.recipe import Recipe
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import is_folder, open_regular, read_text, written_aside
@@ -34,6 +33,9 @@ from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
 from mrq.training.settings import Settings, checked_seeds, checked_task
+
+if TYPE_CHECKING:
+    from mrq.environments.recipe import Recipe
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
@@ -170,10 +172,10 @@ class RunFolder:
         """Whether its task alone says what its environment is."""
         return self.settings.environment == EnvironmentOptions()
 
-    def recipe(self, environment: str | None = None) -> Recipe:
+    def recipe(self, environment: str | None = None) -> "Recipe":
         """Returns what its environment is made from, unless another one is named."""
         if environment is not None:
-            return Recipe(environment)
+            return Settings().recipe(environment)
         if self.settings.environment.given_as_object:
             raise MRQError(
                 f"the environment of the run in {self.path} was given as an object that cannot be made again from "

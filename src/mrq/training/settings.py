@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_of, default_algorithm
 from mrq.bounds import LARGEST_SEED, MOST_AGENTS, MOST_EPISODES, MOST_STEPS, Between, check_fields, option, shown
 from mrq.environments.options import EnvironmentOptions
-from mrq.environments.recipe import Recipe
 from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
 from mrq.printable import is_encodable
+
+if TYPE_CHECKING:
+    from mrq.environments.recipe import Recipe
 
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
@@ -59,8 +61,10 @@ class Settings:
         """Returns these settings without files that may change later."""
         return replace(self, environment=self.environment.with_files_read())
 
-    def recipe(self, task: str) -> Recipe:
+    def recipe(self, task: str) -> "Recipe":
         """Returns what a task's environment is made from."""
+        from mrq.environments.recipe import Recipe  # it brings Gymnasium, which reading a run does not need
+
         return Recipe(task, self.environment)
 
     def on_machine_of(self, other: "Settings") -> "Settings":
