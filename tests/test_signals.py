@@ -72,3 +72,23 @@ __main__.main()
     ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
     before, _, after = ended.stderr.partition("between")
     assert (ended.returncode, before, "ValueError: told" in after) == (0, "", True)
+
+
+@pytest.mark.parametrize(("number", "told"), [("ENOSPC", False), ("EIO", True)])
+def test_a_full_disk_in_a_thread_prints_no_traceback(number, told):
+    script = f"""
+import errno, threading
+from mrq import __main__, cli
+
+def write(): raise OSError(errno.{number}, "cannot write")
+
+def run():
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+
+cli.main = run
+__main__.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, told)

@@ -4,12 +4,18 @@ import os
 import sys
 from types import FrameType
 
+TYPE_CHECKING = False  # as in `typing`, which is imported only when signals can end it
+if TYPE_CHECKING:
+    import threading
+
 
 def main() -> None:
     """Runs the command that was given."""
     import signal
+    import threading
 
     sys.unraisablehook = _report_unless_interrupt
+    threading.excepthook = _report_unless_disk_is_full
     numbers = (signal.SIGINT, signal.SIGTERM)
     for number in numbers:
         signal.signal(number, _stop)
@@ -37,6 +43,15 @@ def _report_unless_interrupt(ignored: "sys.UnraisableHookArgs") -> None:
     """Says nothing of a signal that came in a destructor, from which Python lets no exception out."""
     if not issubclass(ignored.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
+
+
+def _report_unless_disk_is_full(failure: "threading.ExceptHookArgs") -> None:
+    """Says nothing of a full disk that TensorBoard's thread meets: the command itself says it, in one sentence."""
+    import errno
+    import threading
+
+    if not (isinstance(failure.exc_value, OSError) and failure.exc_value.errno in (errno.ENOSPC, errno.EDQUOT)):
+        threading.__excepthook__(failure)
 
 
 def _leave_out_current_folder() -> None:
