@@ -26,7 +26,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
         if ended.fault or ended.status not in (0, 1, 130, 143, -15) or (ended.status == 1 and not ended.refused):
             raise Wrong(ended.fault or "unexpected end")
         if not all(abs(float(row[3])) < 1e300 for row in evaluations(folder)):
-            raise Wrong("a return that is no number")
+            raise Wrong("a return that is NaN or infinite")
         if not label.endswith(LARGE):
             check_completed(c, place, workspace)
     except Wrong as wrong:

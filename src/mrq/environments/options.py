@@ -92,10 +92,7 @@ def texts(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
 def literal(value: Any) -> str:
     """Returns a value as a Python literal; raises ValueError if it has none."""
     text = repr(value)
-    try:
-        found = literal_eval(text)
-    except (SyntaxError, MemoryError, RecursionError):
-        found = None
+    found = _value(text)
     if repr(found) != text or type(found) is not type(value):
         raise ValueError(f"{text} is not a literal")
     return text

@@ -75,8 +75,8 @@ def _options_of(environment: Environment) -> EnvironmentOptions:
         raise ValueError("its limit of steps was removed")
     wrappers = [one for one in spec.additional_wrappers if one.name != EarlierMargins.__name__]
     kwargs = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
-    changed = {name: value for name, value in kwargs.items() if name not in registered.kwargs}
-    changed |= {name: value for name, value in kwargs.items() if registered.kwargs.get(name, value) != value}
+    own = registered.kwargs
+    changed = {name: value for name, value in kwargs.items() if name not in own or own[name] != value}
     plain = has_paper_contacts(spec.id, kwargs) and len(wrappers) == len(spec.additional_wrappers)
     limit = spec.max_episode_steps
     return EnvironmentOptions(

@@ -174,8 +174,10 @@ class RunFolder:
 
     def recipe(self, environment: str | None = None) -> "Recipe":
         """Returns what its environment is made from, unless another one is named."""
+        from mrq.environments.recipe import Recipe  # it brings Gymnasium, which reading a run does not need
+
         if environment is not None:
-            return Settings().recipe(environment)
+            return Recipe(environment)
         if self.settings.environment.given_as_object:
             raise MRQError(
                 f"the environment of the run in {self.path} was given as an object that cannot be made again from "
