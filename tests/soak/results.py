@@ -28,7 +28,8 @@ def step_of(run: Path) -> int:
 def latest(run: Path) -> Path:
     """Returns a run's latest checkpoint."""
     named = (run / "checkpoints").glob("*-step-*")
-    checkpoints = [path for path in named if re.fullmatch(r"[0-9]+-step-[0-9]+", path.name) and path.is_dir()]
+    names = r"[0-9]{1,12}-step-[0-9]{1,12}"
+    checkpoints = [path for path in named if re.fullmatch(names, path.name) and path.is_dir()]
     return max(checkpoints, key=lambda path: int(path.name.partition("-")[0]), default=run / "checkpoints" / "none")
 
 
