@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from unittest import mock
@@ -18,6 +20,7 @@ from mrq.interface import Identity
 from mrq.training import checkpoint, loop, playing, runs
 from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counters, read_tensors, write_checkpoint
 from mrq.training.listeners.listener import Listener
+from mrq.training.run_creation import create_run_folder
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume, start
 from mrq.training.settings import Settings
@@ -94,6 +97,19 @@ def test_a_fleet_has_all_its_folders_or_none(settings, tmp_path):
     with pytest.raises(MRQError, match="cannot be made"):
         start(identities, settings, tmp_path, QUIET)
     assert not (tmp_path / "Pendulum-v1" / "seed-0").exists()
+
+
+def test_what_a_killed_process_left_of_a_folder_is_removed(settings, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, in_use, unrelated = (tmp_path / f".seed-0.{what}" for what in (ended.pid, os.getppid(), "notes"))
+    for folder in (left, in_use, unrelated):
+        folder.mkdir()
+        (folder / "evaluations.csv.unfinished").touch()
+    create_run_folder(tmp_path / "seed-0", Identity("Pendulum-v1", 0), settings, False, {}, 1).close()
+    assert not left.exists()
+    assert in_use.exists()
+    assert unrelated.exists()
 
 
 def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_played(settings, tmp_path, monkeypatch):

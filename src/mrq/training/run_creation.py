@@ -1,5 +1,6 @@
 """Where run folders are made, and how: aside, then renamed."""
 
+import glob
 import os
 import re
 import shlex
@@ -37,7 +38,8 @@ def create_run_folder(
 ) -> RunFolder:
     """Creates a run folder and locks it. It is made aside and renamed, so that either the whole folder exists or none.
 
-    An existing empty folder stays, since somebody may be in it; run.json is then written last.
+    An existing empty folder stays, since somebody may be in it; run.json is then written last. What was left aside by a
+    process that was killed in the middle of this is removed.
     """
     from mrq.training.provenance import machine, versions  # it brings PyTorch, which reading a run does not need
 
@@ -56,8 +58,11 @@ def create_run_folder(
         "saved": False,
     }
     refuse_existing(path, settings.algorithm.title)
-    place = path if path.is_dir() else path.with_name(f".{path.name}.{os.getpid()}")
+    place = path if path.is_dir() else path.with_name(_aside(path.name, os.getpid()))
     try:
+        for left in path.parent.glob(_aside(glob.escape(path.name), "*")):
+            if not _is_running(left.suffix.removeprefix(".")):
+                remove(left)
         if place != path:
             remove(place)
             place.mkdir(parents=True)
@@ -74,6 +79,24 @@ def create_run_folder(
     run = RunFolder(path)
     run.lock()
     return run
+
+
+def _aside(name: str, process: int | str) -> str:
+    """Returns what a run folder is called while a process makes it."""
+    return f".{name}.{process}"
+
+
+def _is_running(process: str) -> bool:
+    """Says whether there is a process with this number; what is not a number is not ours to judge."""
+    if not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
 
 
 def occupied(path: Path) -> bool:
