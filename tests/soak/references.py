@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.soak.commands import Command, Ended, run
@@ -44,9 +44,10 @@ def reference(configuration: Configuration, workspace: Path) -> Reference:
     place = workspace / "references" / configuration.name
     with _locked(place):
         if not (place / "seconds").exists():
+            for left in place.glob("*/"):  # by an attempt that failed
+                shutil.rmtree(left)
             for name in (WHOLE, PAUSED, KILLED, OTHER):
-                shutil.rmtree(place / name, ignore_errors=True)
-                (place / name).mkdir(parents=True)
+                (place / name).mkdir()
             seconds = _make(configuration, place)
             (place / "seconds").write_text(str(seconds))
     return Reference(configuration, place, float((place / "seconds").read_text()))
@@ -111,7 +112,8 @@ def _resume(c: Configuration, place: Path, steps: int) -> None:
 
 
 def _killed_on_its_way(c: Configuration, place: Path) -> bool:
-    command = Command(c.train(), place)
+    # More checkpoints than other trainings write, so that there are two before its end on a slow disk, too.
+    command = Command(replace(c, checkpoint_minutes=c.checkpoint_minutes / 4).train(), place)
     folders = c.folders(place)
     while not command.has_ended(0.005) and any(len(_checkpoints(folder)) < 2 for folder in folders):
         pass
