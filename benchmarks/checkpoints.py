@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mrq.interface import ReplaySettings, Spec
+from mrq.interface import Image, ReplaySettings, Spec
 from mrq.replay.buffer import Replay
 from mrq.training.checkpoint import read_arrays, write_checkpoint
 
-SPEC = Spec((1, 84, 84), history=4, action_size=18, discrete=True)
+SPEC = Spec((Image(1, 84, 84),), history=4, choices=(18,))
 LEARNER = {"parameters": np.ones(15_000_000, np.float32)}  # about as many as MR.Q's, its targets' and its optimisers'
 
 

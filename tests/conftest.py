@@ -26,7 +26,7 @@ def small() -> Hyperparameters:
 
 @pytest.fixture
 def spec() -> Spec:
-    return Spec(frame_shape=(3,), history=1, action_size=2, discrete=False)
+    return Spec(numbers=3, continuous=2)
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ class PlainMRQ:
             return noise["random_actions"].numpy()
         with torch.no_grad():
             pre = pi(self.networks["policy"], f(self.networks["encoder"], torch.from_numpy(self.states[-1])))
-        if self.spec.discrete:
+        if self.spec.choices:
             scores = ((pre + noise["exploration_gumbel"]) / 10).softmax(-1) + 0.1 * noise["exploration_noise"]
             return F.one_hot(scores.argmax(), len(scores)).float().numpy()
         return (pre.tanh() + 0.2 * noise["exploration_noise"]).clamp(-1, 1).numpy()
@@ -198,7 +198,7 @@ class PlainMRQ:
             target = self.targets["encoder"]
             zs = f(target, states[:, 3])
             pre = pi(self.targets["policy"], zs)
-            if self.spec.discrete:
+            if self.spec.choices:
                 soft = ((pre + noise["target_gumbel"]) / 10).softmax(-1)
                 scores = soft + (0.1 * noise["target_noise"]).clamp(-0.15, 0.15)
                 following = F.one_hot(scores.argmax(-1), self.spec.action_size).float()
@@ -213,7 +213,7 @@ class PlainMRQ:
         errors = (values - aim[:, None]).abs()
         self._descend("value", torch.where(errors < 1, errors.square() / 2, errors - 0.5).mean(), clip=20)
         pre = pi(self.networks["policy"], zs)
-        action = ((pre + noise["policy_gumbel"]) / 10).softmax(-1) if self.spec.discrete else pre.tanh()
+        action = ((pre + noise["policy_gumbel"]) / 10).softmax(-1) if self.spec.choices else pre.tanh()
         values = q(self.networks["value"], g(self.networks["encoder"], zs, action))
         self._descend("policy", 1e-5 * pre.square().mean() - values.mean())
         risen = errors.detach().amax(1).clamp(min=1).pow(0.4).numpy()

@@ -73,10 +73,10 @@ def test_images_keep_their_history_in_the_state(small):
     assert environment.action_space.contains(action)
     second, *_ = environment.step(action)
     _, state = agent.predict(second, state=state)
-    assert state.shape == (1, 4, 1, 84, 84)
-    np.testing.assert_array_equal(state[0, :, 0], [first, first, first, second])
+    assert state.frames.shape == (1, 4, 1, 84, 84)
+    np.testing.assert_array_equal(state.frames[0, :, 0], [first, first, first, second])
     _, state = agent.predict(first, state=state, episode_start=np.array([True]))
-    np.testing.assert_array_equal(state[0, :, 0], [first] * 4)
+    np.testing.assert_array_equal(state.frames[0, :, 0], [first] * 4)
     mean, _ = evaluate_policy(agent, Pixels(), n_eval_episodes=2, warn=False)
     assert 0 <= mean <= 20
 

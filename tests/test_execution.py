@@ -166,7 +166,7 @@ def test_work_is_timed_from_when_it_is_asked_for():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_what_is_dropped_is_freed_without_the_garbage_collector(compiled, traced, no_collector):
-    replay = Replay([Spec((3,), 1, 2, False)] * 2, ReplaySettings(100, 3), 100, torch.device("cpu"))
+    replay = Replay([Spec(numbers=3, continuous=2)] * 2, ReplaySettings(100, 3), 100, torch.device("cpu"))
     everyone, no_one, frames = np.ones(2, bool), np.zeros(2, bool), np.ones((2, 3))
     replay.begin(everyone, frames)
     for _ in range(10):

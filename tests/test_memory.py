@@ -10,9 +10,9 @@ from mrq.algorithms.drqv2.memory import bytes_needed as bytes_of_drqv2
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.memory import bytes_needed
 from mrq.algorithms.mrq.networks import initial_networks, parameter_count
-from mrq.interface import Spec
+from mrq.interface import Image, Spec
 
-VECTORS, IMAGES = Spec((17,), 1, 6, False), Spec((3, 84, 84), 3, 6, False)
+VECTORS, IMAGES = Spec(numbers=17, continuous=6), Spec((Image(3, 84, 84),), history=3, continuous=6)
 GIGABYTE = 10**9
 
 

@@ -5,16 +5,17 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
 from mrq.environments.history import empty_history
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment
-from mrq.environments.options import EnvironmentOptions
+from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import describe_spaces, try_out
 from mrq.environments.recipe import Recipe, options_of
 from mrq.errors import MRQError
@@ -38,12 +39,20 @@ from mrq.training.settings import Precision, Settings, Switch, checked_seeds, ch
 EnvironmentSource = str | Recipe | Environment | Callable[[], Environment]
 
 
+class PredictionState(NamedTuple):
+    """What `MRQ.predict` is to remember of earlier steps."""
+
+    frames: Array  # (count, history, *frame_shape)
+    actions: Array  # (count, action_size), the latest
+
+
 class MRQ:
     """An agent of MR.Q, or of another algorithm by its name.
 
     `env` is a Gymnasium id (or module:factory), an environment, or a function that makes one; `task` is what run
     folders call it, by default its id. Nothing needs tuning: `hyperparameters` are the algorithm's own by default, and
-    `seed` decides everything that is random.
+    `seed` decides everything that is random. `history`, `action_history`, `image_size` and `text` are the options of
+    `mrq train` by these names: how the networks see an observation.
     """
 
     def __init__(
@@ -54,18 +63,26 @@ class MRQ:
         task: str | None = None,
         algorithm: str | None = None,
         hyperparameters: Any = None,
+        history: int | None = None,
+        action_history: bool = False,
+        image_size: int = IMAGE_SIZE,
+        text: int = 0,
         device: str = "auto",
         compile: Switch = Settings.compile,
         precision: Precision = Settings.precision,
         overlap: Switch = Settings.overlap,
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
+        view = EnvironmentOptions(history=history, action_history=action_history, image_size=image_size, text=text).view
         self._source = env = Recipe(env) if isinstance(env, str) else env
         self._environment = environment = _make(env)
         self.task = checked_task(_name(env, environment) if task is None else task)
         identity = Identity(self.task, self.seed)
-        environments = environments_of(identity, [environment])
+        options = replace(_options(env, environment, self.task), **view)
+        environments = environments_of(identity, [environment], options)
         self._translator = environments.environments[0].translator
+        for remark in self._translator.remarks:
+            say(f"{self.task}: {remark}")
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
             steps=1,
@@ -73,7 +90,7 @@ class MRQ:
             compile=compile,
             precision=precision,
             overlap=overlap,
-            environment=_options(env, environment, self.task),
+            environment=options,
             hyperparameters=_hyperparameters(algorithm, hyperparameters),
         ).completed([self.task])
         on = chosen_device(device)
@@ -137,28 +154,37 @@ class MRQ:
     def predict(
         self,
         observation: Any,
-        state: Array | None = None,
+        state: PredictionState | None = None,
         episode_start: Array | None = None,
         deterministic: bool = False,
-    ) -> tuple[Any, Array | None]:
+        action_masks: Any = None,
+    ) -> tuple[Any, PredictionState | None]:
         """The action for one observation, or the actions for a batch, and the state to pass in with the next.
 
-        The state is the history of frames that image observations need, and None for vectors. Continuous actions
+        The state is what agents see of earlier steps: the frames and the action before. It is None where they see none.
+        `action_masks` are the environment's, for an environment that says which actions are allowed. Continuous actions
         have no noise either way; discrete ones are drawn from the policy unless `deterministic`.
         """
         translator, learner = self._translator, self._population.learner
-        frames, batched = translator.frames(observation)
+        before = None
+        if state is not None:
+            before = state.actions.copy()
+            if episode_start is not None:
+                before[np.asarray(episode_start, bool)] = 0
+        frames, batched = translator.frames(observation, before, action_masks)
         count = len(frames)
         history, first = empty_history(count, translator.spec), np.ones(count, bool)
         if state is not None:
-            history.frames[:] = state
+            history.frames[:] = state.frames
             first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
         history.append(frames)
         history.begin(first, frames)
         generators = None if deterministic else [self._prediction] * count
         chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
         actions = [translator.action(action) for action in chosen]
-        return np.stack(actions) if batched else actions[0], history.frames if translator.spec.history > 1 else None
+        remembers = translator.spec.history > 1 or self._settings.environment.action_history
+        remembered = PredictionState(history.frames, chosen) if remembers else None
+        return _batched(self.action_space, actions) if batched else actions[0], remembered
 
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.
@@ -197,6 +223,7 @@ class MRQ:
             compile=run.settings.compile,
             precision=run.settings.precision,
             overlap=run.settings.overlap,
+            **run.settings.environment.view,
         )
         run.check_spaces(describe_spaces(agent._environment))
         agent._settings = replace(agent._settings, environment=run.settings.environment)
@@ -254,7 +281,7 @@ class MRQ:
             raise MRQError(
                 "evaluations need environments of their own: the function must make a new one at every call."
             )
-        environments = environments_of(Identity(self.task, self.seed), made)
+        environments = environments_of(Identity(self.task, self.seed), made, self._settings.environment)
         try_out(environments.environments[0], Recipe(self.task))
         return environments
 
@@ -267,6 +294,11 @@ class _AfterEveryStep(Listener):
 
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         return self._function()
+
+
+def _batched(space: gym.Space[Any], actions: list[Any]) -> Any:
+    room: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, room)
 
 
 def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ Array = NDArray[Any]
 Say = Callable[[str], None]  # tells the user something, in one line
 SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
 LONGEST_HORIZON = 50
+LONGEST_HISTORY = 40
+WORD = 8  # bytes; a GPU copies so many as fast as one
 
 
 class Identity(NamedTuple):
@@ -34,25 +37,58 @@ class Identity(NamedTuple):
         return f"{self.task} (seed {self.seed})"
 
 
+class Image(NamedTuple):
+    """A picture as the networks see it: uint8, channels first."""
+
+    channels: int
+    height: int
+    width: int
+
+
 @dataclass(frozen=True)
 class Spec:
-    """Describes what a task looks like to the networks."""
+    """Describes what a task looks like to the networks.
 
-    frame_shape: tuple[int, ...]  # of one observation: (size,) or (channels, 84, 84)
-    history: int  # observations stacked into a state; 1 for vectors
-    action_size: int
-    discrete: bool
+    A frame is what the networks see of one observation: its numbers, or its image. Where it has both, or several
+    images, a frame is a row of bytes: the numbers first, then the images.
+    """
+
+    images: tuple[Image, ...] = ()
+    numbers: int = 0
+    history: int = 1  # frames stacked into a state
+    continuous: int = 0  # entries of an action in [-1, 1]
+    choices: tuple[int, ...] = ()  # the options of each choice; an action has them one-hot, after its other entries
+    masked: bool = False  # after its numbers, a frame says which options are allowed: 1 or 0 each
 
     @property
-    def image(self) -> bool:
-        return len(self.frame_shape) == 3
+    def action_size(self) -> int:
+        return self.continuous + sum(self.choices)
+
+    @property
+    def floats(self) -> int:
+        """The numbers of a frame, with its mask."""
+        return self.numbers + (sum(self.choices) if self.masked else 0)
+
+    @property
+    def packed(self) -> bool:
+        """Whether a frame is a row of bytes that holds several parts."""
+        return len(self.images) > 1 or bool(self.images and self.floats)
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """The shape of a frame: (numbers,), (channels, height, width) or (bytes,)."""
+        if self.packed:
+            size = 4 * self.floats + sum(math.prod(image) for image in self.images)
+            return (-(-size // WORD) * WORD,)
+        return tuple(self.images[0]) if self.images else (self.floats,)
 
     @property
     def frame_dtype(self) -> type[np.uint8] | type[np.float32]:
-        return np.uint8 if self.image else np.float32
+        return np.uint8 if self.images else np.float32
 
     @property
     def state_shape(self) -> tuple[int, ...]:
+        """The shape of `history` frames, along a frame's first axis."""
         return (self.frame_shape[0] * self.history, *self.frame_shape[1:])
 
 
@@ -63,24 +99,41 @@ def common_spec(specs: Sequence[Spec], names: Sequence[str] = ()) -> Spec:
     """
     names = names or [f"agent {agent}" for agent in range(len(specs))]
     for spec, name in zip(specs, names, strict=True):
-        for kind in (_observation_kind, _action_kind):
-            if kind(spec) != kind(specs[0]):
-                raise MRQError(
-                    f"{names[0]} has {kind(specs[0])} and {name} has {kind(spec)}; train them in separate calls."
-                )
-    frame_shape = max(spec.frame_shape for spec in specs)  # images have one shape, vectors one axis
-    action_size = max(spec.action_size for spec in specs)
-    return Spec(frame_shape, specs[0].history, action_size, specs[0].discrete)
+        for ours, theirs in zip(kind_of(specs[0]), kind_of(spec), strict=True):
+            if ours != theirs:
+                raise MRQError(f"{names[0]} has {ours} and {name} has {theirs}; train them in separate calls.")
+    return replace(
+        specs[0],
+        numbers=max(spec.numbers for spec in specs),
+        continuous=max(spec.continuous for spec in specs),
+        choices=max(spec.choices for spec in specs),  # as many in each
+    )
+
+
+def kind_of(spec: Spec) -> tuple[str, str]:
+    """Says what observations and actions are, with all sizes that agents must share to train together."""
+    return _observation_kind(spec), _action_kind(spec)
 
 
 def _observation_kind(spec: Spec) -> str:
-    if not spec.image:
-        return "vectors as observations"
-    return f"stacks of {spec.history} {'x'.join(map(str, spec.frame_shape))} images as observations"
+    images = " and ".join("x".join(map(str, image)) for image in spec.images)
+    if spec.packed:
+        what = f"{images} images with {spec.floats} numbers"
+    elif spec.images:
+        what = f"{images} images"
+    else:
+        what = f"{spec.numbers} numbers and masks of actions" if spec.masked else "vectors"
+    return f"{what} as observations" if spec.history == 1 else f"stacks of {spec.history} {what} as observations"
 
 
 def _action_kind(spec: Spec) -> str:
-    return "discrete actions" if spec.discrete else "continuous actions"
+    if not spec.choices:
+        return "continuous actions"
+    if spec.continuous or len(spec.choices) > 1 or spec.masked:
+        parts = [f"{spec.continuous} numbers"] * bool(spec.continuous)
+        parts += [f"choices of {' and '.join(map(str, spec.choices))} options"]
+        return f"actions with {' and '.join(parts)}"
+    return "discrete actions"
 
 
 class Transitions(NamedTuple):

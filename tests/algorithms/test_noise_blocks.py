@@ -10,7 +10,7 @@ from mrq.interface import Spec
 from mrq.randomness import Stream, generator
 
 SIZE = 10
-SPECS = [Spec((1,), 1, 2, False), Spec((1,), 1, 3, False)]
+SPECS = [Spec(numbers=1, continuous=2), Spec(numbers=1, continuous=3)]
 
 
 def draw(g, spec):

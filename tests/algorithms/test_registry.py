@@ -8,7 +8,7 @@ import pytest
 
 from mrq import MRQError
 from mrq.algorithms.registry import ALGORITHMS, algorithm_named, algorithm_of, algorithm_titled, default_algorithm
-from mrq.interface import Spec
+from mrq.interface import Image, Spec
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -37,8 +37,8 @@ def test_unknown_names_are_refused_with_those_there_are():
 
 
 def test_tasks_that_an_algorithm_cannot_learn_are_refused_with_the_reason():
-    vector, image = Spec((3,), 1, 2, False), Spec((3, 84, 84), 3, 2, False)
-    discrete = Spec((3, 84, 84), 3, 2, True)
+    vector, image = Spec(numbers=3, continuous=2), Spec((Image(3, 84, 84),), history=3, continuous=2)
+    discrete = Spec((Image(3, 84, 84),), history=3, choices=(2,))
     algorithm = algorithm_named("drqv2")
     algorithm.refuse([image], ["walker"])
     with pytest.raises(MRQError, match=r"DrQ-v2 cannot learn Pendulum-v1, whose observations are vectors"):

@@ -17,7 +17,7 @@ from tests.environments_for_tests import Counting, Pixels, Target
 from tests.training.populations import advance, population
 from tests.waiting import soon
 
-VECTOR = Spec((2,), 1, 1, False)
+VECTOR = Spec(numbers=2, continuous=1)
 
 
 class Seeded(Counting):

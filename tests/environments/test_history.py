@@ -1,10 +1,10 @@
 import numpy as np
 
 from mrq.environments.history import FrameHistory, empty_history
-from mrq.interface import Spec
+from mrq.interface import Image, Spec
 
-IMAGES = Spec(frame_shape=(1, 84, 84), history=4, action_size=6, discrete=True)
-VECTORS = Spec(frame_shape=(3,), history=1, action_size=2, discrete=False)
+IMAGES = Spec((Image(1, 84, 84),), history=4, choices=(6,))
+VECTORS = Spec(numbers=3, continuous=2)
 
 
 def numbers(*values):

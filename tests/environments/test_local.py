@@ -6,7 +6,7 @@ from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import NO_FAULTS
 from mrq.environments.local import LocalEnvironments
 from mrq.errors import MRQError
-from mrq.interface import Spec, common_spec
+from mrq.interface import Image, Spec, common_spec
 from tests.environments_for_tests import Broken, Counting, Pixels
 
 EVERYONE = np.ones(2, bool)
@@ -50,7 +50,7 @@ class Wide(Counting):
 def test_frames_are_padded_and_actions_cut_to_each_environments_own_size():
     both = environments(Counting(), Wide())
     assert [spec.action_size for spec in both.specs] == [1, 3]
-    assert both.spec == Spec(frame_shape=(5,), history=1, action_size=3, discrete=False)
+    assert both.spec == Spec(numbers=5, continuous=3)
     assert both.reset(EVERYONE, [0, 0], 0)[0].tolist() == [[0, 0, 0, 0, 0], [1, 2, 3, 4, 5]]
     step, _ = both.step(EVERYONE, np.full((2, 3), 0.5, np.float32), 0)
     assert step.next_frames.tolist() == [[0, 1, 0, 0, 0], [1, 2, 3, 4, 5]]
@@ -125,10 +125,15 @@ def test_environments_of_different_kinds_are_refused():
         environments(gym.make("Pendulum-v1"), gym.make("CartPole-v1"))
     with pytest.raises(MRQError, match=r"vectors as observations and .* stacks of 4 1x84x84 images"):
         environments(gym.make("CartPole-v1"), Pixels())
-    grey, colour = Spec((1, 84, 84), 4, 6, True), Spec((3, 84, 84), 3, 6, True)
+    grey, colour = (
+        Spec((Image(1, 84, 84),), history=4, choices=(6,)),
+        Spec((Image(3, 84, 84),), history=3, choices=(6,)),
+    )
     with pytest.raises(MRQError, match=r"stacks of 4 1x84x84 images .* stacks of 3 3x84x84 images"):
         common_spec([grey, colour], ["Pong", "Doom"])
-    assert common_spec([grey, Spec((1, 84, 84), 4, 18, True)], ["Pong", "Tennis"]).action_size == 18
+    assert (
+        common_spec([grey, Spec((Image(1, 84, 84),), history=4, choices=(18,))], ["Pong", "Tennis"]).action_size == 18
+    )
 
 
 def test_ctrl_c_in_an_environment_is_not_a_fault():

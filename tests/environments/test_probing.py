@@ -16,7 +16,7 @@ HERE = "tests.environments_for_tests"
 
 def test_what_tasks_look_like_and_how_long_they_take():
     found = probe({task: Recipe(task) for task in ("Pendulum-v1", f"{HERE}:Slow")}, 1e300)
-    assert found["Pendulum-v1"].spec == Spec((3,), 1, 1, False)
+    assert found["Pendulum-v1"].spec == Spec(numbers=3, continuous=1)
     assert found["Pendulum-v1"].spaces["action"] == "Box(-2.0, 2.0, (1,), float32)"
     assert found["Pendulum-v1"].seconds < 0.02 < found[f"{HERE}:Slow"].seconds < 0.2
 

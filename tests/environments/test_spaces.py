@@ -3,7 +3,10 @@ import pytest
 from gymnasium import spaces
 
 from mrq import MRQError
-from mrq.environments.spaces import Misbehaviour, Translator
+from mrq.environments.checks import Misbehaviour
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.spaces import Translator
+from mrq.interface import Image, Spec
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)
 VECTOR = spaces.Box(-np.inf, np.inf, (3,), np.float64)
@@ -12,7 +15,7 @@ VECTOR = spaces.Box(-np.inf, np.inf, (3,), np.float64)
 def test_box_actions_are_rescaled_by_dimension():
     space = spaces.Box(np.array([-0.4, 0, -10], np.float32), np.array([0.4, 5, 30], np.float32))
     translator = Translator(VECTOR, space)
-    assert (translator.spec.action_size, translator.spec.discrete) == (3, False)
+    assert (translator.spec.continuous, translator.spec.choices) == (3, ())
     for network, environment in [(-1, space.low), (1, space.high), (0, [0, 2.5, 10]), (0.5, [0.2, 3.75, 20])]:
         action = translator.action(np.full(3, network, np.float32))
         np.testing.assert_allclose(action, environment, rtol=1e-6, atol=1e-7)
@@ -31,7 +34,7 @@ def test_box_actions_keep_their_shape():
 def test_discrete_actions_with_any_start(start):
     space = spaces.Discrete(4, start=start)
     translator = Translator(VECTOR, space)
-    assert (translator.spec.action_size, translator.spec.discrete) == (4, True)
+    assert (translator.spec.continuous, translator.spec.choices) == (0, (4,))
     action = translator.action(np.array([0, 0, 1, 0], np.float32))
     assert action == start + 2
     assert space.contains(action)
@@ -43,16 +46,59 @@ def test_discrete_actions_with_any_start(start):
         (spaces.Box(-np.inf, np.inf, (2,)), "TransformAction"),
         (spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, 1], np.float32)), "TransformAction"),
         (spaces.Box(-3.4e38, 3.4e38, (1,)), "no usable bounds"),
-        (spaces.MultiDiscrete([2, 3]), "MultiDiscrete"),
-        (spaces.MultiBinary(3), "MultiBinary"),
-        (spaces.Dict(a=BOX), "Dict"),
-        (spaces.Box(0, 5, (2,), np.int64), "Box"),
+        (spaces.Box(0, 10**6, (2,), np.int64), "more than 4,096 options.*TransformAction"),
+        (spaces.Text(5), "the action is text.*TransformAction"),
+        (spaces.Dict(a=BOX, word=spaces.Text(5)), r"the action\['word'\] is text"),
+        (spaces.Tuple([BOX, spaces.Sequence(BOX)]), r"the action\[1\] is a Sequence"),
         (spaces.Box(-1, 1, (0,)), "empty"),
+        (spaces.Dict(), "empty"),
     ],
 )
-def test_action_spaces_that_are_not_supported_are_named(space, words):
+def test_actions_that_networks_cannot_choose_are_refused(space, words):
     with pytest.raises(MRQError, match=words):
         Translator(VECTOR, space)
+
+
+@pytest.mark.parametrize(
+    ("space", "continuous", "choices", "action", "expected"),
+    [
+        (spaces.MultiDiscrete([2, 3]), 0, (2, 3), [0, 1, 1, 0, 0], [1, 0]),
+        (spaces.MultiDiscrete([2, 3], start=[5, -1]), 0, (2, 3), [1, 0, 0, 0, 1], [5, 1]),
+        (spaces.MultiDiscrete([[2], [3]]), 0, (2, 3), [0, 1, 0, 1, 0], [[1], [1]]),
+        (spaces.MultiBinary(2), 0, (2, 2), [0, 1, 1, 0], [1, 0]),
+        (spaces.Box(3, 5, (2,), np.int64), 0, (3, 3), [0, 0, 1, 1, 0, 0], [5, 3]),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), 0, (2, 3), [0, 1, 0, 0, 1], (1, 2)),
+        (
+            spaces.Dict(move=spaces.Box(0, 10, (2,)), tool=spaces.Discrete(3), turn=spaces.Box(-2, 2, (1,))),
+            3,
+            (3,),
+            [-1, 0, 0.5, 0, 0, 1],  # numbers first
+            {"move": [0, 5], "tool": 2, "turn": [1]},
+        ),
+        (
+            spaces.Tuple([spaces.Dict(a=spaces.Discrete(2), b=spaces.MultiBinary(1)), spaces.Box(-1, 1, (1,))]),
+            1,
+            (2, 2),
+            [0.25, 1, 0, 0, 1],
+            ({"a": 0, "b": [1]}, [0.25]),
+        ),
+    ],
+)
+def test_actions_in_parts(space, continuous, choices, action, expected):
+    translator = Translator(VECTOR, space)
+    assert (translator.spec.continuous, translator.spec.choices) == (continuous, choices)
+    made = translator.action(np.array(action, np.float32))
+    assert space.contains(made)
+    assert repr(plain(made)) == repr(plain(expected))
+
+
+def plain(action):
+    """Returns an action without NumPy's types."""
+    if isinstance(action, dict):
+        return {key: plain(value) for key, value in action.items()}
+    if isinstance(action, tuple):
+        return tuple(plain(value) for value in action)
+    return np.asarray(action, float).tolist()
 
 
 @pytest.mark.parametrize(
@@ -72,6 +118,10 @@ def test_action_spaces_that_are_not_supported_are_named(space, words):
             {"place": 0, "goal": np.array([3, 4], np.float32)},
             [3, 4, 1, 0],
         ),
+        (spaces.Box(0, 1, (2, 2), bool), np.array([[True, False], [False, True]]), [1, 0, 0, 1]),
+        (spaces.Box(1, 3, (1, 2), np.int64), np.array([[3, 1]]), [0, 0, 1, 1, 0, 0]),  # a grid of symbols
+        (spaces.Box(0, 255, (2, 1, 1), np.uint8), np.array([[[7]], [[255]]], np.uint8), [7, 255]),  # of numbers
+        (spaces.Dict(a=spaces.Box(0, 1, (0,)), b=spaces.Text(5), c=BOX), {"a": [], "b": "x", "c": [3, 4]}, [3, 4]),
     ],
 )
 def test_observations_become_vectors(space, observation, vector):
@@ -80,44 +130,6 @@ def test_observations_become_vectors(space, observation, vector):
     frame = translator.frame(observation)
     assert frame.dtype == np.float32
     assert frame.tolist() == vector
-
-
-@pytest.mark.parametrize(
-    ("shape", "frame_shape", "history"),
-    [
-        ((84, 84), (1, 84, 84), 4),
-        ((84, 84, 1), (1, 84, 84), 4),
-        ((84, 84, 3), (3, 84, 84), 3),
-        ((3, 84, 84), (3, 84, 84), 3),
-        ((4, 84, 84), (4, 84, 84), 1),
-    ],
-)
-def test_images(shape, frame_shape, history):
-    translator = Translator(spaces.Box(0, 255, shape, np.uint8), BOX)
-    assert translator.spec.frame_shape == frame_shape
-    assert translator.spec.history == history
-    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    frame = translator.frame(image)
-    assert frame.shape == frame_shape
-    channel = image if image.ndim == 2 else image[..., 0] if shape[0] == 84 else image[0]
-    np.testing.assert_array_equal(frame[0], channel)
-
-
-@pytest.mark.parametrize(
-    ("space", "words"),
-    [
-        (spaces.Box(0, 255, (210, 160, 3), np.uint8), "84x84, not 210x160x3.*ResizeObservation"),
-        (spaces.Box(0, 255, (64, 64), np.uint8), "84x84, not 64x64"),
-        (spaces.Box(0, 1, (84, 84, 3), np.float32), "uint8, not float32"),
-        (spaces.Box(0, 1, (84, 84), np.float32), "uint8, not float32"),
-        (spaces.Text(5), "Text"),
-        (spaces.Sequence(BOX), "Sequence"),
-        (spaces.Dict(camera=spaces.Box(0, 255, (84, 84, 3), np.uint8), x=BOX), "not supported yet"),
-    ],
-)
-def test_observation_spaces_that_are_not_supported_are_named(space, words):
-    with pytest.raises(MRQError, match=words):
-        Translator(space, BOX)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +148,85 @@ def test_observation_spaces_that_are_not_supported_are_named(space, words):
 def test_wrong_observations_are_refused(observation, words):
     with pytest.raises(Misbehaviour, match=words):
         Translator(VECTOR, BOX).frame(observation)
+
+
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        (spaces.Text(5), "nothing that networks can see; --text N"),
+        (spaces.Box(0, 1, (0,)), "nothing that networks can see"),
+        (spaces.Sequence(BOX), "the observation is a Sequence.*TransformObservation"),
+        (spaces.Dict(a=BOX, b=spaces.Tuple([spaces.Graph(BOX, None)])), r"the observation\['b'\]\[0\] is a Graph"),
+        (spaces.Box(-np.inf, np.inf, (96, 96, 3)), "have no bounds.*TransformObservation"),
+    ],
+)
+def test_observations_that_networks_cannot_see_are_refused(space, words):
+    with pytest.raises(MRQError, match=words):
+        Translator(space, BOX)
+
+
+def test_texts_are_left_out_with_a_remark_or_encoded_by_character():
+    space = spaces.Dict(mission=spaces.Text(9), x=BOX)
+    observation = {"mission": "b~?", "x": np.array([3, 4], np.float32)}
+    translator = Translator(space, BOX)
+    assert translator.remarks == [
+        "the observation['mission'] is text and left out; --text N shows agents its first N characters"
+    ]
+    assert translator.frame(observation).tolist() == [3, 4]
+    translator = Translator(space, BOX, EnvironmentOptions(text=2))
+    assert not translator.remarks
+    frame = translator.frame(observation)
+    assert np.flatnonzero(frame[:-2]).tolist() == [ord("b") - 32, 95 + ord("~") - 32]  # the 95 of ASCII, per character
+    assert frame[-2:].tolist() == [3, 4]
+
+
+def test_the_action_before_is_part_of_what_agents_see():
+    translator = Translator(BOX, spaces.Discrete(2), EnvironmentOptions(action_history=True, history=3))
+    assert translator.spec.frame_shape == (4,)
+    assert translator.spec.history == 3
+    first = np.array([5, 6], np.float32)
+    assert translator.frame(first).tolist() == [5, 6, 0, 0]
+    assert translator.frame(first, np.array([0, 1], np.float32)).tolist() == [5, 6, 0, 1]
+
+
+def test_images_and_numbers_share_a_row_of_bytes():
+    space = spaces.Dict(
+        camera=spaces.Box(0, 255, (40, 32, 3), np.uint8), x=BOX, map=spaces.Box(0, 255, (64, 64), np.uint8)
+    )
+    translator = Translator(space, spaces.Discrete(3), EnvironmentOptions(image_size=32), masked=True)
+    assert translator.spec == Spec((Image(3, 32, 32), Image(1, 32, 32)), 2, 4, choices=(3,), masked=True)
+    observation = {
+        "camera": np.full((40, 32, 3), (1, 2, 3), np.uint8),
+        "x": np.array([0.5, -2], np.float32),
+        "map": np.full((64, 64), 9, np.uint8),
+    }
+    frame = translator.frame(observation, mask=translator.mask(np.array([0, 1, 1], np.int8)))
+    numbers, images = frame[:20].view(np.float32), frame[20:]
+    assert numbers.tolist() == [0.5, -2, 0, 1, 1]
+    assert images[:4096].reshape(4, 1024).std(1).tolist() == [0, 0, 0, 0]
+    assert images[:4096:1024].tolist() == [1, 2, 3, 9]
+    assert len(frame) == 4120  # whole words of eight bytes
+    assert not images[4096:].any()
+
+
+@pytest.mark.parametrize(
+    ("space", "mask", "allowed"),
+    [
+        (spaces.Discrete(3), np.array([1, 0, 1], np.int8), [1, 0, 1]),
+        (spaces.Discrete(3), [False, True, True], [0, 1, 1]),
+        (spaces.Discrete(3), np.zeros(3, np.int8), [1, 1, 1]),  # nothing is left to do: the game is over
+        (spaces.MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0]), [0, 1, 1, 1, 0]),
+        (spaces.MultiDiscrete([2, 3]), (np.array([0, 1]), np.array([1, 0, 0])), [0, 1, 1, 0, 0]),
+    ],
+)
+def test_masks(space, mask, allowed):
+    assert Translator(BOX, space, masked=True).mask(mask).tolist() == allowed
+
+
+@pytest.mark.parametrize("mask", [np.ones(4), "all", np.array([0.5, None, {}], object), [[1, 0], [1]]])
+def test_masks_that_do_not_fit_are_refused(mask):
+    with pytest.raises(Misbehaviour, match=r"the action mask .* does not fit"):
+        Translator(BOX, spaces.Discrete(3), masked=True).mask(mask)
 
 
 def test_integer_boxes_refuse_floats_and_images_refuse_floats():

@@ -307,7 +307,7 @@ from mrq.environments.workers import WorkerEnvironments
 from mrq.interface import Spec
 
 recipes = [Recipe("{HERE}:hangs"), Recipe("{COUNTING}")]
-workers = WorkerEnvironments(recipes, ["a", "b"], [Spec((2,), 1, 1, False)] * 2, [1, 1], 2, 60.0)
+workers = WorkerEnvironments(recipes, ["a", "b"], [Spec(numbers=2, continuous=1)] * 2, [1, 1], 2, 60.0)
 workers.reset(np.ones(2, bool), [0, 0], 0)
 print(*[child.pid for child in multiprocessing.active_children()], flush=True)
 for step in range(int(sys.argv[1])):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from mrq import MRQError
-from mrq.interface import ReplaySettings, Spec
+from mrq.interface import Image, ReplaySettings, Spec
 from mrq.replay import allocation
 from mrq.replay.allocation import reserve, slots_needed
 
@@ -10,7 +10,7 @@ CPU = torch.device("cpu")
 
 
 def test_memory_is_reported_before_it_is_taken_and_refused_where_there_is_too_little(monkeypatch):
-    spec = Spec((1, 84, 84), 4, 18, True)
+    spec = Spec((Image(1, 84, 84),), history=4, choices=(18,))
     monkeypatch.setattr(allocation, "available_memory", lambda device: 10_000_000_000)
     assert "7.1 GB of 10.0 GB" in reserve(1, spec, 1_000_000, CPU)
     with pytest.raises(

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from mrq.interface import ReplaySettings, Spec, Transitions
+from mrq.interface import Image, ReplaySettings, Spec, Transitions
 from mrq.replay import buffer
 from mrq.replay.buffer import Replay
 
 CPU = torch.device("cpu")
 SETTINGS = ReplaySettings(capacity=1_000, horizon=5, priority_exponent=0.4, minimum_priority=1.0)
-VECTOR = Spec((2,), 1, 1, False)
-IMAGE = Spec((1, 84, 84), 4, 2, True)
+VECTOR = Spec(numbers=2, continuous=1)
+IMAGE = Spec((Image(1, 84, 84),), history=4, choices=(2,))
 
 
 def frame(spec, episode, step):
-    if spec.image:
+    if spec.images:
         picture = np.zeros(spec.frame_shape, np.uint8)
         picture[0, 0, :2] = episode, step
         return picture
@@ -54,7 +54,7 @@ def samplable(replay, agent):
     """Returns the (episode, step) of every state that may be drawn."""
     slots = torch.nonzero(replay.priorities.values[agent]).flatten()
     frames = replay.frames[agent, slots]
-    pairs = frames[:, 0, 0, :2] if replay.spec.image else frames
+    pairs = frames[:, 0, 0, :2] if replay.spec.images else frames
     return {(int(e), int(s)) for e, s in pairs}
 
 
@@ -129,7 +129,7 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
     for agent, plan in enumerate(plans):
         held = set(transitions[agent][-slots:])
         for observations, alive in zip(windows.states[agent], windows.alive[agent], strict=True):
-            pixels = observations[:, :, 0, :2].int() if spec.image else observations[:, None].int()
+            pixels = observations[:, :, 0, :2].int() if spec.images else observations[:, None].int()
             episode, step = pixels[0, -1].tolist()
             assert (episode, step) in held
             flags, steps = expected_window(plan, episode, step, 5)
@@ -197,7 +197,7 @@ def test_a_ring_that_is_not_full_fits_a_smaller_one():
 
 
 def test_a_fleets_padding_is_neither_saved_nor_needed():
-    wide = Spec((5,), 1, 4, False)
+    wide = Spec(numbers=5, continuous=4)
     both = Replay([VECTOR, wide], SETTINGS, 100, CPU)
     both.begin(np.ones(2, bool), np.array([[1, 2, 0, 0, 0], [1, 2, 3, 4, 5]], np.float32))
     actions = np.array([[0.5, 0, 0, 0], [0.1, 0.2, 0.3, 0.4]], np.float32)

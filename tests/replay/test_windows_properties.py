@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mrq.interface import Array, ReplaySettings, Spec, Transitions
+from mrq.interface import Array, Image, ReplaySettings, Spec, Transitions
 from mrq.padding import within
 from mrq.replay.buffer import Replay
 from mrq.replay.priorities import BLOCK
@@ -142,7 +142,10 @@ class ReplayAgainstLives(RuleBasedStateMachine):
         self.settings = ReplaySettings(100, horizon, exponent, MINIMUM_PRIORITY)
         self.lives = []
         for agent, plan in enumerate(plans):
-            vector, image = Spec((3 + agent,), 1, 1 + agent % 2, False), Spec((1, 2, 4), history, 2, True)
+            vector, image = (
+                Spec(numbers=3 + agent, continuous=1 + agent % 2),
+                Spec((Image(1, 2, 4),), history=history, choices=(2,)),
+            )
             self.lives.append(Life(agent, vector if history is None else image, self.settings, plan))
         self.replay = self._empty_replay(SMALLEST_RING)
         self.replay.make_room(slots)

@@ -183,7 +183,7 @@ def test_the_others_continue_without_an_agent_that_fails(small):
 def in_one_process(tasks, copies=1):
     """Returns workers that share a process, so that they crash together."""
     tasks = [task for task in tasks for _ in range(copies)]
-    specs = [{"Pendulum-v1": Spec((3,), 1, 1, False)}.get(task, Spec((2,), 1, 1, False)) for task in tasks]
+    specs = [{"Pendulum-v1": Spec(numbers=3, continuous=1)}.get(task, Spec(numbers=2, continuous=1)) for task in tasks]
     names = [f"{task} (seed {seed})" for seed, task in enumerate(tasks)]
     return WorkerEnvironments(list(map(Recipe, tasks)), names, specs, [1.0] * len(tasks), processes=1, timeout=30.0)
 

@@ -118,7 +118,7 @@ class Algorithm:
     title: str  # in run folders and reports
     hyperparameters: type[Any]  # a frozen dataclass; see Hyperparameters
     learner: Callable[[Setup], Learner]
-    observations: tuple[str, ...] = ("vectors", "images")
+    observations: tuple[str, ...] = ("vectors", "images")  # see kinds_of
     actions: tuple[str, ...] = ("continuous", "discrete")
     in_populations: bool = True  # False: one agent per process
     unpickles: bool = False  # reading its checkpoints may run code that they hold
@@ -153,4 +153,9 @@ class Algorithm:
 
 def kinds_of(spec: Spec) -> tuple[str, str]:
     """Returns the kinds of a task's observations and actions, as `Algorithm` names them."""
-    return "images" if spec.image else "vectors", "discrete" if spec.discrete else "continuous"
+    observations = "several parts" if spec.packed else "images" if spec.images else "vectors"
+    if not spec.choices:
+        return observations, "continuous"
+    if spec.continuous:
+        return observations, "continuous and discrete"
+    return observations, "discrete" if len(spec.choices) == 1 else "multi-discrete"

@@ -53,7 +53,7 @@ def _algorithm(title: str, hyperparameters: type[Defaults], *actions: str) -> Al
     )
 
 
-PPO = _algorithm("PPO", PPODefaults, "discrete", "continuous")
+PPO = _algorithm("PPO", PPODefaults, "discrete", "multi-discrete", "continuous")
 TD3 = _algorithm("TD3", TD3Defaults, "continuous")
 SAC = _algorithm("SAC", SACDefaults, "continuous")
 DQN = _algorithm("DQN", DQNDefaults, "discrete")

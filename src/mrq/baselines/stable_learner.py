@@ -95,7 +95,7 @@ class StableLearner(Learner):
     @property
     def _model(self) -> Any:
         if self._made is None:
-            policy = "CnnPolicy" if self._spec.image else "MlpPolicy"
+            policy = "CnnPolicy" if self._spec.images else "MlpPolicy"
             options = {"buffer_size": self._replay_size} if self._has_replay else {}
             seed = self._identity.seed % 2**32
             self._made = self._library(policy, self._environment, seed=seed, device=self.device, **options)
@@ -123,9 +123,10 @@ class StableLearner(Learner):
         return self._exchange.observations[0].numpy().reshape(self._spec.state_shape).copy()
 
     def _as_vectors(self, actions: Array) -> Tensor:
-        """Turns the library's actions, which are numbers where they are discrete, into (count, action_size)."""
-        if self._spec.discrete:
-            actions = np.eye(self._spec.action_size)[actions]
+        """Turns the library's actions, which are numbers where they are choices, into (count, action_size)."""
+        if choices := self._spec.choices:
+            chosen = actions.reshape(-1, len(choices))
+            actions = np.concatenate([np.eye(size)[chosen[:, place]] for place, size in enumerate(choices)], 1)
         return torch.from_numpy(actions.astype(np.float32))
 
 

@@ -52,15 +52,21 @@ class _Closed(BaseException):
 Request = Reset | Step | Finished | Failed
 
 
+def _action_space(spec: Spec) -> gym.Space[Any]:
+    if not spec.choices:
+        return gym.spaces.Box(-1, 1, (spec.continuous,))
+    return (
+        gym.spaces.Discrete(*spec.choices) if len(spec.choices) == 1 else gym.spaces.MultiDiscrete(list(spec.choices))
+    )
+
+
 class RemoteEnvironment(gym.Env[Array, Any]):
     """The environment that the library sees. It asks the training loop for everything."""
 
     def __init__(self, spec: Spec) -> None:
-        low, high = (0, 255) if spec.image else (-np.inf, np.inf)
+        low, high = (0, 255) if spec.images else (-np.inf, np.inf)
         self.observation_space = gym.spaces.Box(low, high, spec.state_shape, spec.frame_dtype)
-        self.action_space = (
-            gym.spaces.Discrete(spec.action_size) if spec.discrete else gym.spaces.Box(-1, 1, (spec.action_size,))
-        )
+        self.action_space = _action_space(spec)
         self.requests: SimpleQueue[Request] = SimpleQueue()
         self.answers: SimpleQueue[Array | Outcome | None] = SimpleQueue()  # None: the conversation is over
 

@@ -11,7 +11,7 @@ from mrq.algorithms.registry import default_algorithm
 from mrq.bounds import option
 from mrq.environments.tasks import paper_task, study_steps, suite_of
 from mrq.errors import MRQError
-from mrq.interface import Identity, Spec
+from mrq.interface import Identity, Image, Spec
 from mrq.replay.allocation import bytes_needed, slots_needed
 from mrq.training.run_creation import occupied, run_path
 from mrq.training.run_folder import RunFolder
@@ -138,7 +138,7 @@ def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET)
     made = []
     for _, group in groupby(sorted(due, key=kind), key=kind):
         together = list(group)
-        alone = _spec(together[0].identity.task).image or not together[0].settings.algorithm.in_populations
+        alone = bool(_spec(together[0].identity.task).images) or not together[0].settings.algorithm.in_populations
         size = 1 if alone or memory is None else max(1, memory // max(map(_bytes, together)))
         size = min(size, largest)
         made += [together[start : start + size] for start in range(0, len(together), size)]
@@ -155,5 +155,8 @@ def _spec(name: str) -> Spec:
     """Returns what a task of the paper looks like, without the stacking of images."""
     task = paper_task(name)
     shape = tuple(int(size) for size in task.observation.split("x"))
-    frame_shape = (1, *shape) if len(shape) == 2 else shape  # Atari's images are grey
-    return Spec(frame_shape, history=1, action_size=task.actions, discrete=task.discrete)
+    continuous, choices = (0, (task.actions,)) if task.discrete else (task.actions, ())
+    if len(shape) == 1:
+        return Spec(numbers=shape[0], continuous=continuous, choices=choices)
+    image = Image(1, *shape) if len(shape) == 2 else Image(*shape)  # Atari's images are grey
+    return Spec((image,), continuous=continuous, choices=choices)

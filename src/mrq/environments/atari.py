@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from mrq.environments.spaces import IMAGE_SIZE
+from mrq.environments.options import IMAGE_SIZE
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array
 

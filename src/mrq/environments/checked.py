@@ -1,21 +1,25 @@
 """One environment in the network's terms, checked at every call."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from mrq.environments.actions import mask_of
+from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.making import Environment
-from mrq.environments.spaces import Misbehaviour, Translator, as_array
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.spaces import Translator
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Spec
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+MASK = "action_mask"
 
 
 def _raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -38,7 +42,12 @@ def _raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable
 class CheckedEnvironment:
     """One environment in the network's terms. Whatever it does wrong raises a Misbehaviour of one sentence."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(
+        self,
+        environment: Environment,
+        options: EnvironmentOptions = EnvironmentOptions(),  # noqa: B008, it is frozen
+        masked: bool = False,  # it says which actions are allowed; see `gives_masks`
+    ) -> None:
         self.environment = environment
         try:
             spaces = environment.observation_space, environment.action_space
@@ -47,7 +56,8 @@ class CheckedEnvironment:
                 f"{environment} has no observation_space or no action_space ({one_line(error)}); "
                 "Gymnasium's API requires both."
             ) from error
-        self.translator = Translator(*spaces)
+        self.translator = Translator(*spaces, options, masked)
+        self.mask: Array | None = None  # which options the latest observation allows, where the environment says so
 
     @property
     def spec(self) -> Spec:
@@ -57,10 +67,8 @@ class CheckedEnvironment:
     @_raises_only_misbehaviour
     def reset(self, seed: int) -> Array:
         """Begins an episode; returns its first frame (*frame_shape)."""
-        result = self.environment.reset(seed=seed)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise Misbehaviour("reset() did not return the two values (observation, info) of Gymnasium's API")
-        return self.translator.frame(result[0])
+        observation, info = self._reset(seed)
+        return self._frame(observation, None, info)
 
     @_raises_only_misbehaviour
     def step(self, action: Array) -> tuple[Array, float, bool, bool]:
@@ -71,7 +79,7 @@ class CheckedEnvironment:
                 "step() did not return the five values (observation, reward, terminated, truncated, info) "
                 "of Gymnasium's API"
             )
-        observation, reward, terminated, truncated, _ = result
+        observation, reward, terminated, truncated, info = result
         if not all(isinstance(flag, bool | np.bool_) for flag in (terminated, truncated)):
             raise Misbehaviour(f"terminated is {terminated!r} and truncated is {truncated!r}; both must be booleans")
         number = as_array(reward, "the reward")
@@ -81,9 +89,37 @@ class CheckedEnvironment:
             number = number.astype(np.float32)
         if not np.isfinite(number):
             raise Misbehaviour(f"the reward is {reward!r}; it must be finite in float32")
-        return self.translator.frame(observation), float(number), bool(terminated), bool(truncated)
+        return self._frame(observation, action, info), float(number), bool(terminated), bool(truncated)
+
+    @_raises_only_misbehaviour
+    def gives_masks(self, seed: int) -> bool:
+        """Begins an episode to find out whether the environment says which of its options are allowed."""
+        if not self.spec.choices:
+            return False
+        observation, info = self._reset(seed)
+        mask = _given_mask(observation, info)
+        return mask is not None and mask_of(self.translator.action_space, mask) is not None
+
+    def _reset(self, seed: int) -> tuple[Any, Any]:
+        result = self.environment.reset(seed=seed)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise Misbehaviour("reset() did not return the two values (observation, info) of Gymnasium's API")
+        return result
+
+    def _frame(self, observation: Any, action: Array | None, info: Any) -> Array:
+        if self.spec.masked:
+            self.mask = self.translator.mask(_given_mask(observation, info))
+        return self.translator.frame(observation, action, self.mask)
 
     def close(self) -> None:
         """Closes the environment. Its errors are ignored, because nothing can be lost any more."""
         with suppress(Misbehaviour):
             _raises_only_misbehaviour(self.environment.close)()
+
+
+def _given_mask(observation: Any, info: Any) -> Any:
+    """Returns the mask in `info`, where Gymnasium has it, or in the observation, where PettingZoo has it."""
+    for holder in (info, observation):
+        if isinstance(holder, Mapping) and holder.get(MASK) is not None:
+            return holder[MASK]
+    return None

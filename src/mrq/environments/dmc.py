@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from mrq.environments.contacts import keep_spinner_stiff
+from mrq.environments.options import IMAGE_SIZE
 from mrq.environments.rendering import advice, chosen_renderer, renderer
-from mrq.environments.spaces import IMAGE_SIZE
 from mrq.errors import MRQError
 from mrq.interface import Array
 

@@ -6,8 +6,8 @@ from typing import TypeVar
 import numpy as np
 
 from mrq.environments.checked import CheckedEnvironment
+from mrq.environments.checks import Misbehaviour
 from mrq.environments.environments import NO_FAULTS, Faults, failed_at, fault_sentence
-from mrq.environments.spaces import Misbehaviour
 from mrq.interface import Array, Spec, Transitions, common_spec
 
 IDLE = -1  # no environment is being called

@@ -12,8 +12,12 @@ import tyro
 from mrq.bounds import MOST_STEPS, Between, check_fields, option
 from mrq.errors import MRQError, one_line
 from mrq.files import read_text
+from mrq.interface import LONGEST_HISTORY
 
 LARGEST_FILE = 10_000_000  # bytes
+IMAGE_SIZE = 84
+SMALLEST_SIDE, LARGEST_SIDE = 32, 512  # of images
+LONGEST_TEXT = 1_000  # characters
 
 
 class Wrapper(NamedTuple):
@@ -40,6 +44,14 @@ class EnvironmentOptions:
     one is the innermost."""
     max_episode_steps: Annotated[int | None, Between(1, MOST_STEPS)] = None
     """Truncate episodes after so many steps, instead of the limit with which a Gymnasium id is registered."""
+    history: Annotated[int | None, Between(1, LONGEST_HISTORY)] = None
+    """Observations that agents see at once; by default 4 where they are grey images, 3 where they are RGB, else 1."""
+    action_history: bool = False
+    """Agents also see the action that led to each of these observations."""
+    image_size: Annotated[int, Between(SMALLEST_SIDE, LARGEST_SIDE)] = IMAGE_SIZE
+    """Height and width that images are resized to."""
+    text: Annotated[int, Between(0, LONGEST_TEXT)] = 0
+    """Characters of a text that agents see, of each text in an observation; 0 leaves texts out."""
     contacts: Literal["paper", "installed"] = "paper"
     """Contacts of the paper's gym tasks: as in the paper's MuJoCo 3.2, or as the installed version computes them."""
     given_as_object: tyro.conf.Suppress[bool] = False
@@ -65,6 +77,11 @@ class EnvironmentOptions:
             tuple(map(_with_file_read, texts)) for texts in (self.env_kwargs, self.eval_env_kwargs)
         )
         return replace(self, env_kwargs=env_kwargs, eval_env_kwargs=eval_env_kwargs)
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """What says how the networks see an observation."""
+        return {name: getattr(self, name) for name in ("history", "action_history", "image_size", "text")}
 
     @property
     def wrappers(self) -> list[Wrapper]:

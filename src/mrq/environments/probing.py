@@ -10,11 +10,11 @@ from typing import TypeVar
 import numpy as np
 
 from mrq.environments.checked import CheckedEnvironment
+from mrq.environments.checks import Misbehaviour
 from mrq.environments.making import MAKING_SECONDS, Environment
 from mrq.environments.recipe import Recipe
-from mrq.environments.spaces import Misbehaviour
 from mrq.errors import MRQError
-from mrq.interface import Spec
+from mrq.interface import Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
@@ -29,6 +29,7 @@ class Probe:
     spec: Spec
     spaces: dict[str, str]
     seconds: float  # per step
+    remarks: tuple[str, ...] = ()  # about it, for the user
 
 
 def probe(recipes: Mapping[Key, Recipe], timeout: float) -> dict[Key, Probe]:
@@ -71,7 +72,10 @@ def _try(pipe: Pipe, recipe: Recipe) -> None:
     environment = None
     result: Probe | MRQError
     try:
-        environment = CheckedEnvironment(recipe.make())
+        made = recipe.make()
+        environment = CheckedEnvironment(made, recipe.options)
+        masked = says_which_actions_are_allowed(environment, recipe.task)
+        environment = CheckedEnvironment(made, recipe.options, masked)
         result = try_out(environment, recipe)
     except MRQError as error:
         result = MRQError(str(error))
@@ -84,20 +88,43 @@ def _try(pipe: Pipe, recipe: Recipe) -> None:
 
 def try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
     """Takes a few steps in an environment; refuses one that misbehaves."""
-    spec = environment.spec
-    action = np.eye(spec.action_size, dtype=np.float32)[0] if spec.discrete else np.zeros(spec.action_size, np.float32)
     seconds = []
     try:
         environment.reset(0)
         for _ in range(TRIED_STEPS):
+            action = _first_action(environment)
             began = time.perf_counter()
             _, _, terminated, truncated = environment.step(action)
             seconds.append(time.perf_counter() - began)
             if terminated or truncated:
                 environment.reset(0)
     except Misbehaviour as misbehaviour:
-        raise MRQError(f"the environment of {recipe.task} does not work: {misbehaviour}.") from misbehaviour
-    return Probe(recipe, spec, describe_spaces(environment.environment), float(np.median(seconds)))
+        raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
+    spaces, remarks = describe_spaces(environment.environment), tuple(environment.translator.remarks)
+    return Probe(recipe, environment.spec, spaces, float(np.median(seconds)), remarks)
+
+
+def says_which_actions_are_allowed(environment: CheckedEnvironment, task: str) -> bool:
+    """Finds out whether an environment gives masks of its actions."""
+    try:
+        return environment.gives_masks(0)
+    except Misbehaviour as misbehaviour:
+        raise _does_not_work(task, misbehaviour) from misbehaviour
+
+
+def _first_action(environment: CheckedEnvironment) -> Array:
+    """Returns the middle of every number, and the first allowed option of every choice."""
+    spec = environment.spec
+    action, start = np.zeros(spec.action_size, np.float32), spec.continuous
+    for options in spec.choices:
+        mask = np.ones(options) if environment.mask is None else environment.mask[start - spec.continuous :][:options]
+        action[start + mask.argmax()] = 1
+        start += options
+    return action
+
+
+def _does_not_work(task: str, misbehaviour: Misbehaviour) -> MRQError:
+    return MRQError(f"the environment of {task} does not work: {misbehaviour}.")
 
 
 def describe_spaces(environment: Environment) -> dict[str, str]:

@@ -304,8 +304,9 @@ def _make(assignment: Assignment) -> LocalEnvironments:
     made, names = [], [assignment.names[i] for i in assignment.members]
     for place, member in enumerate(assignment.members):
         assignment.at_work[0] = place
-        made.append(CheckedEnvironment(assignment.recipes[member].make()))
-        refuse_changed_spaces(names[place], assignment.specs[member], made[-1].spec)
+        recipe, spec = assignment.recipes[member], assignment.specs[member]
+        made.append(CheckedEnvironment(recipe.make(), recipe.options, spec.masked))
+        refuse_changed_spaces(names[place], spec, made[-1].spec)
     at_work = np.frombuffer(assignment.at_work, np.int64)
     at_work[0] = IDLE
     return LocalEnvironments(made, names, at_work)

@@ -51,7 +51,7 @@ def zero_frames(agents: int, spec: Spec, slots: int, device: torch.device) -> Te
 
     There is one slot more than the ring has; see Storage.
     """
-    shape, dtype = (agents, slots + 1, *spec.frame_shape), torch.uint8 if spec.image else torch.float32
+    shape, dtype = (agents, slots + 1, *spec.frame_shape), torch.uint8 if spec.images else torch.float32
     if _frames_in_host_memory(agents, spec, slots, device):
         return in_pinned_memory(shape, device)
     return zeros(shape, dtype, device)
@@ -67,4 +67,4 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 def _frames_in_host_memory(agents: int, spec: Spec, slots: int, device: torch.device) -> bool:
     """Says whether a GPU has no room for images beside the rest and what updates need."""
     needed = sum(bytes_needed(agents, spec, slots)) + UPDATES_MEMORY
-    return device.type == "cuda" and spec.image and needed > available_memory(device)
+    return device.type == "cuda" and bool(spec.images) and needed > available_memory(device)

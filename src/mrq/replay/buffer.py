@@ -180,7 +180,7 @@ class Replay:
         spec, storage = self.specs[agent], self._storage
         frames = storage.frames[agent, :filled]
         whole = {
-            "frames": frames if spec.image else frames[:, : spec.frame_shape[0]],
+            "frames": frames[:, : spec.frame_shape[0]],
             "actions": storage.actions[agent, :filled, : spec.action_size],
             "priorities": storage.priorities.values[agent, :filled],
         } | {name: storage.records[agent, :filled, place] for place, name in enumerate(FLAGS)}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mrq.interface import ReplaySettings, Spec, Windows
+from mrq.interface import WORD, ReplaySettings, Spec, Windows
 from mrq.replay.allocation import FLAGS, zero_frames, zeros
 from mrq.replay.priorities import Priorities
 from mrq.replay.staging import Staging
@@ -39,8 +39,9 @@ class Storage:
         agents, spec, settings, device = len(self.rows), self.spec, self.settings, self.device
         self.slots = slots
         self.frames = zero_frames(agents, spec, slots, device)
-        if spec.image:  # a GPU copies eight bytes as fast as one
-            self.words = self.frames.flatten(2).view(torch.int64)
+        self._rows = self.frames.flatten(2)
+        if spec.images and self._rows.shape[-1] % WORD == 0:
+            self._rows = self._rows.view(torch.int64)
         self.records = zeros((agents, slots + 1, len(FLAGS) + spec.action_size), torch.float32, device)
         exponent, minimum = settings.priority_exponent, settings.minimum_priority
         self.priorities = Priorities(agents, slots + 1, exponent, minimum, device)
@@ -103,9 +104,9 @@ class Storage:
     def states(self, slots: Tensor) -> Tensor:
         """Returns states (agents, count, chosen, *state_shape) of slots (agents, count, chosen)."""
         rows = self.rows[:, None, None]
-        if not self.spec.image:
+        if self.spec.history == 1 and not self.spec.images:
             return self.frames[rows, slots]
         back = torch.arange(self.spec.history - 1, -1, -1, device=self.device)
         back = torch.minimum(back, self.preceding[rows, slots].long()[..., None])  # repeats an episode's first frame
-        stacks = self.words[rows[..., None], (slots[..., None] - back) % self.slots]
-        return stacks.view(torch.uint8).view(*slots.shape, *self.spec.state_shape)
+        stacks = self._rows[rows[..., None], (slots[..., None] - back) % self.slots]
+        return stacks.view(self.frames.dtype).view(*slots.shape, *self.spec.state_shape)

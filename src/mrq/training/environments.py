@@ -7,7 +7,8 @@ from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment
-from mrq.environments.probing import Probe
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.probing import Probe, says_which_actions_are_allowed
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
 from mrq.interface import Identity
 from mrq.training.settings import Settings
@@ -31,18 +32,22 @@ def make_environments(
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
     if processes == 0:
-        environments = LocalEnvironments([CheckedEnvironment(recipe.make()) for recipe in recipes], names)
-        for name, spec, made in zip(names, specs, environments.specs, strict=True):
-            refuse_changed_spaces(name, spec, made)
+        pairs = zip(recipes, specs, strict=True)
+        made = [CheckedEnvironment(recipe.make(), recipe.options, spec.masked) for recipe, spec in pairs]
+        environments = LocalEnvironments(made, names)
+        for name, spec, found in zip(names, specs, environments.specs, strict=True):
+            refuse_changed_spaces(name, spec, found)
         return environments
     return WorkerEnvironments(recipes, names, specs, seconds, processes, settings.environment_timeout)
 
 
-def environments_of(identity: Identity, environments: Sequence[Environment]) -> LocalEnvironments:
+def environments_of(
+    identity: Identity, environments: Sequence[Environment], options: EnvironmentOptions
+) -> LocalEnvironments:
     """Wraps one agent's environments, in this process."""
-    return LocalEnvironments(
-        [CheckedEnvironment(environment) for environment in environments], [identity.name] * len(environments)
-    )
+    masked = says_which_actions_are_allowed(CheckedEnvironment(environments[0], options), identity.task)
+    checked = [CheckedEnvironment(environment, options, masked) for environment in environments]
+    return LocalEnvironments(checked, [identity.name] * len(checked))
 
 
 def evaluation_environments(

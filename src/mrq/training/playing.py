@@ -49,11 +49,11 @@ def play(
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     recipe = run.recipe(environment)._replace(in_evaluations=True)
     made = [recipe.make(**options) for _ in range(at_once)]
-    with closing(environments_of(run.identity, made)) as playing:
+    with closing(environments_of(run.identity, made, recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
-        one = environments_of(run.identity, made[:1])
+        one = environments_of(run.identity, made[:1], recipe.options)
         learner = build_population([run.identity], one, run.settings.hyperparameters, chosen, dtype).learner
         with run.restoring():
             learner.load_state_of(0, tensors, counters.get("learner", counters))

@@ -17,7 +17,7 @@ from mrq.environments.probing import Probe, probe
 from mrq.environments.tasks import full_name
 from mrq.errors import MRQError
 from mrq.files import is_address
-from mrq.interface import Identity, Say
+from mrq.interface import Identity, Say, kind_of
 from mrq.replay.allocation import reserve, slots_needed
 from mrq.training.building import build_population
 from mrq.training.checkpoint import AgentState, CheckpointFault
@@ -80,6 +80,9 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     device = chosen_device(settings.device)
     probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
+    for task in tasks:
+        for remark in probes[task].remarks:
+            listener.message(f"{task}: {remark}")
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], None)
     groups = _groups(identities, settings)
@@ -192,8 +195,7 @@ def _at_the_same_place(states: States, probes: dict[RunFolder, Probe]) -> Iterat
     """Groups the runs that can train together: equal settings, kinds of spaces, and counters."""
 
     def place(run: RunFolder) -> str:
-        spec = probes[run].spec
-        kind = (spec.frame_shape if spec.image else None, spec.history, spec.discrete)
+        kind = kind_of(probes[run].spec)
         state = states[run]
         counters = state and [state.counters.get(name) for name in SHARED_COUNTERS]
         alone = None if run.settings.algorithm.in_populations else run.path

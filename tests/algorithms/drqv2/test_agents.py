@@ -17,11 +17,11 @@ from mrq.algorithms.drqv2.networks import encode, initial_networks
 from mrq.algorithms.drqv2.noise import update_noise
 from mrq.algorithms.drqv2.updates import Constants
 from mrq.execution import nothing
-from mrq.interface import Spec, Windows, common_spec
+from mrq.interface import Image, Spec, Windows, common_spec
 from tests.algorithms.drqv2.plain_drqv2 import PlainDrQV2, renamed, shifted
 
 CPU = torch.device("cpu")
-SPEC = Spec((1, 24, 24), 3, 2, discrete=False)
+SPEC = Spec((Image(1, 24, 24),), history=3, continuous=2)
 H = Hyperparameters(batch_size=8, feature_size=5, hidden_width=16, learning_rate=1e-3)
 DECAY = 40
 
@@ -122,7 +122,7 @@ def test_each_of_three_agents_learns_as_if_it_were_alone():
 
 
 def test_agents_with_fewer_actions_learn_as_if_they_were_alone():
-    specs = (SPEC, replace(SPEC, action_size=5))
+    specs = (SPEC, replace(SPEC, continuous=5))
     assert common_spec(specs).action_size == 5
     agents = Agents(specs, H, [np.random.default_rng(seed) for seed in (0, 1)], [DECAY, 2 * DECAY], CPU)
     alone = make()

@@ -8,7 +8,7 @@ from mrq.algorithms.drqv2 import DRQV2
 from mrq.algorithms.drqv2.hyperparameters import Hyperparameters
 from mrq.algorithms.registry import algorithm_named, algorithm_of
 from mrq.errors import MRQError
-from mrq.interface import ReplaySettings, Spec
+from mrq.interface import Image, ReplaySettings, Spec
 
 
 def test_the_papers_values():
@@ -46,9 +46,9 @@ def test_the_registry_knows_the_algorithm():
 @pytest.mark.parametrize(
     ("spec", "obstacle"),
     [
-        (Spec((3, 84, 84), 3, 2, discrete=False), None),
-        (Spec((3,), 1, 2, discrete=False), "whose observations are vectors"),
-        (Spec((1, 84, 84), 4, 2, discrete=True), "whose actions are discrete"),
+        (Spec((Image(3, 84, 84),), history=3, continuous=2), None),
+        (Spec(numbers=3, continuous=2), "whose observations are vectors"),
+        (Spec((Image(1, 84, 84),), history=4, choices=(2,)), "whose actions are discrete"),
     ],
 )
 def test_it_learns_continuous_actions_from_images(spec, obstacle):

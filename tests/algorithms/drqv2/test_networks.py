@@ -7,10 +7,10 @@ import torch.nn.functional as F  # noqa: N812
 
 from mrq.algorithms.drqv2 import networks
 from mrq.algorithms.drqv2.hyperparameters import Hyperparameters
-from mrq.interface import Spec
+from mrq.interface import Image, Spec
 
-SPEC = Spec((3, 84, 84), 3, 6, discrete=False)
-TINY = Spec((1, 21, 24), 2, 3, discrete=False)
+SPEC = Spec((Image(3, 84, 84),), history=3, continuous=6)
+TINY = Spec((Image(1, 21, 24),), history=2, continuous=3)
 SMALL = Hyperparameters(feature_size=5, hidden_width=8)
 
 

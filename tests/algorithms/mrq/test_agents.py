@@ -13,8 +13,9 @@ from mrq.algorithms.mrq.agents import METRICS, NETWORKS, Agents
 from mrq.algorithms.mrq.batch import Batch, RewardScales
 from mrq.algorithms.mrq.noise import encoder_noise, value_noise
 from mrq.algorithms.mrq.unroll import unrolled_gradients
+from mrq.algorithms.observed import Observed
 from mrq.execution import nothing
-from mrq.interface import Spec, Windows
+from mrq.interface import Image, Spec, Windows
 
 CPU = torch.device("cpu")
 
@@ -26,7 +27,7 @@ def make(spec, h, seeds=(0,)):
 def windows_for(spec, h, agents, batches, states, horizon, seed=0):
     g = torch.Generator().manual_seed(seed)
     count = batches * h.batch_size
-    if spec.image:
+    if spec.images:
         observations = torch.randint(0, 256, (agents, count, states, *spec.state_shape), generator=g, dtype=torch.uint8)
     else:
         observations = torch.randn(agents, count, states, *spec.state_shape, generator=g)
@@ -75,13 +76,13 @@ def test_encoder_update_is_adamw_on_the_loss_with_targets_from_the_target_encode
     optimiser = torch.optim.AdamW(parameters.values(), lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-4)
     for batch in (slice(0, 16), slice(16, 32)):
         states = windows.states[0, batch]
-        zs = torch.stack([networks.encode_state(target, states[:, t]) for t in range(1, 6)], 1)
+        zs = torch.stack([networks.encode_state(target, Observed((), states[:, t])) for t in range(1, 6)], 1)
         targets = losses.EncoderTargets(zs, windows.rewards[0, batch], windows.alive[0, batch], torch.tensor(0.1))
         plain = {n: t.detach() for n, t in parameters.items()}
         gradients, _ = unrolled_gradients(
             lambda predictions, _, targets=targets: losses.encoder_loss(predictions, targets, agents.bins, small),
             plain,
-            states[:, 0],
+            Observed((), states[:, 0]),
             windows.actions[0, batch],
         )
         for name, parameter in parameters.items():
@@ -118,15 +119,17 @@ def test_an_rl_update_changes_the_value_first_and_then_the_policy_by_the_new_val
         batch = Batch(
             *(tensor[0] for tensor in windows[1:]), {n: t[0] for n, t in noise.items()}, agents.own_actions[0]
         )
-        target = losses.value_target(targets, windows.states[0, :, 1], batch, scales, h)
-        zs = networks.encode_state(own["encoder"], windows.states[0, :, 0])
+        target = losses.value_target(
+            targets, Observed((), windows.states[0, :, 1]), agents.own_actions[0], batch, scales, spec, h
+        )
+        zs = networks.encode_state(own["encoder"], Observed((), windows.states[0, :, 0]))
         zsa = networks.encode_pair(own["encoder"], zs, windows.actions[0, :, 0])
     loss, (td_errors, _) = losses.value_loss(own["value"], zsa, target, h)
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(own["value"].values(), 0.01)
     assert norm > 0.01
     optimisers["value"].step()
-    losses.policy_loss(own["policy"], own, zs, {}, agents.own_actions[0], h).backward()
+    losses.policy_loss(own["policy"], own, zs, agents.own_actions[0], batch, spec, h).backward()
     optimisers["policy"].step()
     encoder_before = {n: t.detach().clone() for n, t in agents.networks["encoder"].items()}
     returned = agents.update_value_and_policy(windows, noise)
@@ -141,10 +144,10 @@ def test_an_rl_update_changes_the_value_first_and_then_the_policy_by_the_new_val
 @pytest.mark.parametrize(
     "spec",
     [
-        Spec((3,), 1, 2, False),
-        Spec((3,), 1, 4, True),
-        Spec((1, 84, 84), 4, 3, True),
-        Spec((3, 84, 84), 3, 2, False),
+        Spec(numbers=3, continuous=2),
+        Spec(numbers=3, choices=(4,)),
+        Spec((Image(1, 84, 84),), history=4, choices=(3,)),
+        Spec((Image(3, 84, 84),), history=3, continuous=2),
     ],
     ids=["vector-box", "vector-discrete", "image-discrete", "image-box"],
 )
@@ -198,7 +201,7 @@ def test_restored_agents_continue_exactly(small, spec):
 
 
 def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
-    spec, h = Spec((1, 84, 84), 4, 3, True), replace(small, batch_size=2)
+    spec, h = Spec((Image(1, 84, 84),), history=4, choices=(3,)), replace(small, batch_size=2)
     agents = make(spec, h)
     windows, noise = windows_for(spec, h, 1, 1, 6, 5), noise_for(encoder_noise, spec, h, 1, 1)
     encoder = {n: t[0].detach() for n, t in agents.networks["encoder"].items()}
@@ -207,7 +210,7 @@ def test_each_state_of_an_image_window_is_shifted_by_its_own_offset(small):
         row, column = noise["shift"][0, batch, state].tolist()
         padded = np.pad(windows.states[0, batch, state].numpy(), ((0, 0), (4, 4), (4, 4)), mode="edge")
         cropped = padded[:, row : row + 84, column : column + 84].copy()
-        return networks.encode_state(encoder, torch.from_numpy(cropped)[None])[0]
+        return networks.encode_state(encoder, Observed((torch.from_numpy(cropped)[None],), None))[0]
 
     embeddings = agents.functions["embed_targets"](agents.targets, windows.states[:, :, 1:], noise, agents.own_actions)
     for batch in range(2):

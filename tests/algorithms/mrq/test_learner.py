@@ -110,7 +110,7 @@ def test_actions_are_random_at_first_and_later_those_of_the_networks_or_of_their
 
 
 def test_evaluation_draws_each_states_noise_from_its_own_generator(small):
-    specs = [Spec((3,), 1, 2, True), Spec((3,), 1, 4, True)]
+    specs = [Spec(numbers=3, choices=(2,)), Spec(numbers=3, choices=(4,))]
     learner, _, _ = make(small, specs)
     states = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
     plain = learner.act(states, None, {})
@@ -125,7 +125,7 @@ def test_evaluation_draws_each_states_noise_from_its_own_generator(small):
 
 
 def test_a_restored_learner_continues_as_if_it_had_not_stopped(small):
-    specs = [Spec((3,), 1, 2, False), Spec((5,), 1, 1, False)]
+    specs = [Spec(numbers=3, continuous=2), Spec(numbers=5, continuous=1)]
     (plain, replay, _), (restored, other_replay, _) = make(small, specs), make(small, specs)
     for tensor in restored.agents.networks["policy"].values():
         tensor += 1
@@ -141,7 +141,7 @@ def test_a_restored_learner_continues_as_if_it_had_not_stopped(small):
 
 
 def test_parameters_are_counted_without_padding(small):
-    learner, _, _ = make(small, [Spec((3,), 1, 2, False), Spec((5,), 1, 1, False)])
+    learner, _, _ = make(small, [Spec(numbers=3, continuous=2), Spec(numbers=5, continuous=1)])
 
     def count(observation, action):
         f = (observation * 32 + 32) + (32 * 32 + 32) + (32 * 24 + 24)

@@ -11,6 +11,7 @@ from mrq.algorithms.mrq import losses, networks
 from mrq.algorithms.mrq.batch import Batch, RewardScales
 from mrq.algorithms.mrq.two_hot import bin_locations
 from mrq.algorithms.mrq.unroll import Predictions
+from mrq.algorithms.observed import Observed
 
 BATCH = 4
 OWN = torch.ones(2, dtype=torch.bool)
@@ -52,7 +53,7 @@ def test_encoder_loss(encoder, small):
 
     expected = np.zeros(3)
     predictions = [[], [], []]
-    zs = networks.encode_state(encoder, states)
+    zs = networks.encode_state(encoder, Observed((), states))
     for t in range(5):
         terminal, zs, logits = predicted(encoder, zs, actions[:, t])
         for made, tensor in zip(predictions, (terminal, zs, logits), strict=True):
@@ -60,7 +61,7 @@ def test_encoder_loss(encoder, small):
     predictions = Predictions(*map(torch.stack, predictions))
     loss, parts = of(predictions, 0.1)
     for b in range(BATCH):
-        zs = networks.encode_state(encoder, states[b : b + 1])
+        zs = networks.encode_state(encoder, Observed((), states[b : b + 1]))
         for t in range(5):
             if alive[b, t] == 0:
                 break
@@ -79,7 +80,7 @@ def test_encoder_loss(encoder, small):
     assert without.item() == pytest.approx(expected[0] + 0.1 * expected[1], rel=1e-4)
 
 
-def test_value_target(encoder, policy, value, small):
+def test_value_target(encoder, policy, value, small, spec):
     torch.manual_seed(0)
     states, rewards, noise = torch.randn(BATCH, 3), torch.randn(BATCH, 3), torch.randn(BATCH, 2)
     alive = torch.tensor([[1.0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
@@ -87,8 +88,8 @@ def test_value_target(encoder, policy, value, small):
     scales = RewardScales(present=torch.tensor(2.0), target=torch.tensor(3.0))
     no_states, no_actions = torch.zeros(BATCH, 2, 0), torch.zeros(BATCH, 3, 0)  # the target must not need them
     batch = Batch(no_states, no_actions, rewards, alive, {"target_noise": noise}, OWN)
-    target = losses.value_target(targets, states, batch, scales, small)
-    zs = networks.encode_state(encoder, states)
+    target = losses.value_target(targets, Observed((), states), OWN, batch, scales, spec, small)
+    zs = networks.encode_state(encoder, Observed((), states))
     actions = torch.tanh(networks.pre_activations(policy, zs)) + (0.2 * noise).clamp(-0.3, 0.3)
     q1, q2 = networks.values(value, networks.encode_pair(encoder, zs, actions.clamp(-1, 1)))
     for b, (steps, continues) in enumerate([(3, 1), (2, 0), (3, 0), (3, 1)]):
@@ -108,12 +109,13 @@ def test_value_loss_is_huber_over_both_critics(value, small):
     torch.testing.assert_close(mean, q.mean())
 
 
-def test_policy_loss(encoder, policy, value, small):
+def test_policy_loss(encoder, policy, value, small, spec):
     zs = torch.randn(BATCH, 24)
     h = replace(small, pre_activation_weight=0.5)  # large enough to be seen
     pre = networks.pre_activations(policy, zs)
     q = networks.values(value, networks.encode_pair(encoder, zs, torch.tanh(pre)))
     expected = -(q[0].mean() + q[1].mean()) / 2 + 0.5 * pre.square().mean()
-    torch.testing.assert_close(
-        losses.policy_loss(policy, {"encoder": encoder, "value": value}, zs, {}, OWN, h), expected
-    )
+    nothing = torch.empty(0)  # the loss must not need it
+    batch = Batch(nothing, nothing, nothing, nothing, {}, OWN)
+    loss = losses.policy_loss(policy, {"encoder": encoder, "value": value}, zs, OWN, batch, spec, h)
+    torch.testing.assert_close(loss, expected)

@@ -8,7 +8,8 @@ from torch import nn
 
 from mrq import Hyperparameters
 from mrq.algorithms.mrq import networks
-from mrq.interface import Spec
+from mrq.algorithms.observed import Observed
+from mrq.interface import Image, Spec
 
 GENERATOR = np.random.default_rng(0)
 
@@ -28,7 +29,7 @@ def randomised(parameters):
 
 
 def test_sizes_of_the_paper():
-    h, spec = Hyperparameters(), Spec((17,), 1, 6, False)
+    h, spec = Hyperparameters(), Spec(numbers=17, continuous=6)
     encoder = networks.initial_encoder(GENERATOR, spec, h)
     shapes = {name.removesuffix(".weight"): tuple(t.shape) for name, t in encoder.items() if name.endswith("weight")}
     assert shapes == {
@@ -45,14 +46,14 @@ def test_sizes_of_the_paper():
     assert value["linear0.weight"].shape == (2, 512, 512)
     assert value["head.weight"].shape == (2, 1, 512)
     assert networks.initial_policy(GENERATOR, spec, h)["linear2.weight"].shape == (6, 512)
-    image = networks.initial_encoder(GENERATOR, Spec((3, 84, 84), 3, 6, False), h)
+    image = networks.initial_encoder(GENERATOR, Spec((Image(3, 84, 84),), history=3, continuous=6), h)
     assert image["f.convolution0.weight"].shape == (32, 9, 3, 3)
     assert image["f.linear.weight"].shape == (512, 1568)
 
 
 def test_initialisation_is_xavier_uniform_with_gain_sqrt_2():
     h = Hyperparameters()
-    encoder = networks.initial_encoder(GENERATOR, Spec((1, 84, 84), 4, 6, True), h)
+    encoder = networks.initial_encoder(GENERATOR, Spec((Image(1, 84, 84),), history=4, choices=(6,)), h)
     for name, fan_in, fan_out in [("g.linear0", 768, 512), ("m", 512, 578), ("f.convolution1", 288, 288)]:
         weight = encoder[f"{name}.weight"]
         bound = math.sqrt(2) * math.sqrt(6 / (fan_in + fan_out))
@@ -70,7 +71,7 @@ def test_vector_encoder(small, spec):
     zs = states
     for index in range(3):
         zs = F.elu(layer_norm(layer(p, f"f.linear{index}", zs)))
-    torch.testing.assert_close(networks.encode_state(p, states), zs)
+    torch.testing.assert_close(networks.encode_state(p, Observed((), states)), zs)
     x = torch.cat([zs, F.elu(layer(p, "g.action", actions))], 1)
     for index in range(2):
         x = F.elu(layer_norm(layer(p, f"g.linear{index}", x)))
@@ -79,7 +80,7 @@ def test_vector_encoder(small, spec):
 
 
 def test_image_encoder_is_the_papers(small):
-    spec = Spec((1, 84, 84), 4, 3, True)
+    spec = Spec((Image(1, 84, 84),), history=4, choices=(3,))
     p = randomised(networks.initial_encoder(GENERATOR, spec, small))
     convolutions = [nn.Conv2d(4 if i == 0 else 32, 32, 3, stride=s) for i, s in enumerate((2, 2, 2, 1))]
     states = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8)
@@ -90,7 +91,9 @@ def test_image_encoder_is_the_papers(small):
         x = F.elu(convolution(x))
     assert x.shape == (2, 32, 7, 7)
     expected = F.elu(layer_norm(layer(p, "f.linear", x.reshape(2, 1568))))
-    torch.testing.assert_close(networks.encode_state(p, states), expected.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        networks.encode_state(p, Observed((states,), None)), expected.detach(), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_value_and_policy(small, spec):

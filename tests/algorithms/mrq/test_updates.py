@@ -5,12 +5,14 @@ import torch
 
 from mrq.algorithms.mrq.batch import Constants
 from mrq.algorithms.mrq.networks import initial_encoder, initial_policy, initial_value
-from mrq.algorithms.mrq.updates import policy_outputs, value_gradients
+from mrq.algorithms.mrq.updates import explore, value_gradients
 from mrq.interface import Spec
+
+SPEC = Spec(numbers=2, continuous=6)
 
 
 def constants(h, dtype):
-    return Constants(h, discrete=False, bins=torch.empty(0), dtype=dtype)
+    return Constants(h, SPEC, bins=torch.empty(0), dtype=dtype)
 
 
 def test_bf16_rounds_gradients_a_little_and_values_not_to_halves(small):
@@ -28,10 +30,10 @@ def test_bf16_rounds_gradients_a_little_and_values_not_to_halves(small):
 
 
 def test_bf16_tells_observations_apart_that_it_would_round_to_the_same(small):
-    spec = Spec((2,), 1, 6, discrete=False)
     g = np.random.default_rng(0)
-    networks = {"encoder": initial_encoder(g, spec, small), "policy": initial_policy(g, spec, small)}
+    networks = {"encoder": initial_encoder(g, SPEC, small), "policy": initial_policy(g, SPEC, small)}
     states = torch.tensor([[8.0, 1.0], [8.03, 1.0]])
     assert states.bfloat16()[0].equal(states.bfloat16()[1])
-    one, other = policy_outputs(networks, states, torch.bfloat16)
+    noise, own_actions = {"exploration_noise": torch.zeros(2, 6)}, torch.ones(6, dtype=torch.bool)
+    one, other = explore(networks, states, noise, own_actions, constants(small, torch.bfloat16))
     assert not one.equal(other)

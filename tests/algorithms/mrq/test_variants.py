@@ -11,10 +11,11 @@ from mrq.algorithms.mrq import networks
 from mrq.algorithms.mrq.agents import NETWORKS
 from mrq.algorithms.mrq.noise import value_noise
 from mrq.algorithms.mrq.two_hot import bin_locations, two_hot
+from mrq.algorithms.observed import Observed
 from mrq.interface import Spec
 from tests.algorithms.mrq.test_agents import make, noise_for, windows_for
 
-SPEC = Spec((3,), 1, 2, False)
+SPEC = Spec(numbers=3, continuous=2)
 
 
 @pytest.fixture
@@ -52,13 +53,13 @@ def plain_action(policy, zs):
 
 
 AIMS = {
-    "default": lambda f, f_, policy, s: networks.encode_state(f_, s),
+    "default": lambda f, f_, policy, s: networks.encode_state(f_, Observed((), s)),
     "state_action_target": lambda f, f_, policy, s: networks.encode_pair(
-        f_, z := networks.encode_state(f_, s), plain_action(policy, z)
+        f_, z := networks.encode_state(f_, Observed((), s)), plain_action(policy, z)
     ),
-    "no target_encoder": lambda f, f_, policy, s: networks.encode_state(f, s),
+    "no target_encoder": lambda f, f_, policy, s: networks.encode_state(f, Observed((), s)),
     "both": lambda f, f_, policy, s: networks.encode_pair(
-        f, z := networks.encode_state(f, s), plain_action(policy, z).detach()
+        f, z := networks.encode_state(f, Observed((), s)), plain_action(policy, z).detach()
     ),
 }
 ENCODER_VARIANTS = {
@@ -83,7 +84,7 @@ def test_the_encoder_loss(name, h):
         own(agents.targets["encoder"]),
         own(agents.targets["policy"]),
     )
-    zs, loss, bins = networks.encode_state(encoder, windows.states[0, :, 0]), 0, bin_locations(65, 10.0)
+    zs, loss, bins = networks.encode_state(encoder, Observed((), windows.states[0, :, 0])), 0, bin_locations(65, 10.0)
     for t in range(horizon):
         zsa = networks.encode_pair(encoder, zs, windows.actions[0, :, t])
         if name == "non-linear-model":
@@ -132,7 +133,7 @@ def test_the_value_loss(name, h):
     windows, noise = windows_for(SPEC, h, 1, 1, 2, steps), noise_for(value_noise, SPEC, h, 1, 1)
     encoder, value = (own(agents.networks[network], differentiable=True) for network in ("encoder", "value"))
     targets = {network: own(agents.targets[network]) for network in NETWORKS}
-    zs = networks.encode_state(targets["encoder"], windows.states[0, :, 1])
+    zs = networks.encode_state(targets["encoder"], Observed((), windows.states[0, :, 1]))
     action = plain_action(targets["policy"], zs) + (0.2 * noise["target_noise"][0]).clamp(-0.3, 0.3)
     both = networks.values(targets["value"], networks.encode_pair(targets["encoder"], zs, action.clamp(-1, 1)))
     bootstrap = both.mean(0) if name == "no-min" else both.min(0).values
@@ -140,7 +141,7 @@ def test_the_value_loss(name, h):
     returned = sum(0.99**t * alive[:, t] * rewards[:, t] for t in range(steps))
     aimed = (returned + 0.99**steps * alive[:, steps] * target_scale * bootstrap) / scale
     zsa = networks.encode_pair(
-        encoder, networks.encode_state(encoder, windows.states[0, :, 0]), windows.actions[0, :, 0]
+        encoder, networks.encode_state(encoder, Observed((), windows.states[0, :, 0])), windows.actions[0, :, 0]
     )
     if name == "linear-value-function":
         q = torch.stack([(zsa @ value["head.weight"][c].T)[:, 0] + value["head.bias"][c] for c in range(2)])

@@ -11,4 +11,12 @@ def _learner(setup: Setup) -> Learner:
     return MRQLearner(setup)
 
 
-MRQ = Algorithm("mrq", "MR.Q", Hyperparameters, _learner, variants=VARIANTS)
+MRQ = Algorithm(
+    "mrq",
+    "MR.Q",
+    Hyperparameters,
+    _learner,
+    observations=("vectors", "images", "several parts"),
+    actions=("continuous", "discrete", "multi-discrete", "continuous and discrete"),
+    variants=VARIANTS,
+)

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from mrq.algorithms.mrq import updates
-from mrq.algorithms.mrq.actions import evaluation_actions
+from mrq.algorithms.mrq.actions import random_actions
 from mrq.algorithms.mrq.batch import Batch, Constants, RewardScales
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.networks import initial_networks
 from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.two_hot import bin_locations
+from mrq.algorithms.observed import allowed_actions
 from mrq.algorithms.optimiser import Parameters, descend
 from mrq.algorithms.trained import Networks, Trained
 from mrq.execution import Function, SideStream, over_agents
@@ -50,12 +51,13 @@ class Agents:
         self.metrics = torch.zeros(agents, len(METRICS), device=device)  # of the latest updates
         self.bins = bin_locations(h.reward_bins, h.reward_range).to(device)
         sizes = torch.tensor([spec.action_size for spec in specs])
-        self.own_actions = (torch.arange(self.spec.action_size) < sizes[:, None]).to(device)  # (agents, action_size)
+        self._own_actions_on_host = torch.arange(self.spec.action_size) < sizes[:, None]  # (agents, action_size)
+        self.own_actions = self._own_actions_on_host.to(device)
         self._beside = SideStream(device)
-        constants = Constants(h, self.spec.discrete, self.bins, dtype)
+        constants = Constants(h, self.spec, self.bins, dtype)
         self.functions = self._functions(constants)
         # For any number of states, so it is not compiled.
-        self._policy_outputs = self._over_agents(partial(updates.policy_outputs, dtype=dtype))
+        self._act = self._over_agents(partial(updates.act, constants=constants))
 
     def _functions(self, constants: Constants) -> dict[str, Function]:
         """Returns what an agent computes, by name, over all agents."""
@@ -83,7 +85,7 @@ class Agents:
 
     def _over_agents(self, function: Any) -> Function:
         # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
-        one_by_one = self.spec.image or (len(self.specs) == 1 and self.device.type == "cuda")
+        one_by_one = bool(self.spec.images) or (len(self.specs) == 1 and self.device.type == "cuda")
         return over_agents(function, one_by_one)
 
     @torch.no_grad()
@@ -143,9 +145,7 @@ class Agents:
             self._descend("encoder", of_encoder)
             zs, _ = f["embed_pairs"](networks["encoder"], batch)
         self._descend("value", gradients)
-        gradients, self._metrics("policy_loss", "policy_loss")[:] = f["policy_gradients"](
-            networks, zs, noise, self.own_actions
-        )
+        gradients, self._metrics("policy_loss", "policy_loss")[:] = f["policy_gradients"](networks, zs, batch)
         self._descend("policy", gradients)
         errors: Tensor = td_errors
         return errors
@@ -159,11 +159,18 @@ class Agents:
         actions: Tensor = self.functions["explore"](networks, states, noise, self.own_actions)
         return actions
 
+    def random_actions(self, noise: Noise, states: Tensor) -> Tensor:
+        """Returns random actions (agents, action_size) for states (agents, *state_shape), all in host memory."""
+        if not self.spec.masked:
+            return noise["random_actions"]
+        allowed = allowed_actions(states, self.spec, self._own_actions_on_host)
+        return random_actions(noise, allowed, self.spec)
+
     @torch.no_grad()
     def act(self, states: Tensor, noise: Noise) -> Tensor:
         """Returns evaluation actions (agents, count, action_size)."""
-        pre = self._policy_outputs(self.networks, states)
-        return evaluation_actions(pre, noise, self.own_actions[:, None], self.spec.discrete)
+        actions: Tensor = self._act(self.networks, states, noise, self.own_actions)
+        return actions
 
     def parameters_of(self, agent: int) -> int:
         """Returns how many numbers one agent learns."""

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.noise import Noise
+from mrq.interface import Spec
 
 
 class Batch(NamedTuple):
@@ -33,6 +34,6 @@ class Constants:
     """What is the same in every update of every agent."""
 
     h: Hyperparameters
-    discrete: bool
+    spec: Spec  # of a fleet, its largest
     bins: Tensor  # (reward_bins,), of the two-hot reward
     dtype: torch.dtype  # in which matrices are multiplied

@@ -83,7 +83,8 @@ class MRQLearner(Learner):
         noise = self._acting_noise
         if step < self.hyperparameters.random_steps:
             place = noise.seek(step)
-            self._exchange.actions.copy_(noise.host["random_actions"][:, place])
+            drawn = {name: tensor[:, place] for name, tensor in noise.host.items()}
+            self._exchange.actions.copy_(self.agents.random_actions(drawn, self._exchange.observations.flatten(1, 2)))
             return
         leads = self._leads(step)
         with self._beside.work() if leads else nullcontext():
@@ -128,7 +129,7 @@ class MRQLearner(Learner):
     def act(self, states: Tensor, generators: Sequence[np.random.Generator] | None, carried: Carried) -> Tensor:
         """Discrete actions keep their Gumbel noise, as in the published evaluations, unless they are deterministic."""
         noise = {}
-        if self.agents.spec.discrete and generators is not None:
+        if self.agents.spec.choices and generators is not None:
             agents, count = states.shape[:2]
             drawn = np.zeros((agents * count, self.agents.spec.action_size), np.float32)
             for place, own in enumerate(generators):

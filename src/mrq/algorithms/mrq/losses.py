@@ -10,12 +10,13 @@ from mrq.algorithms.mrq.actions import evaluation_actions, policy_actions, targe
 from mrq.algorithms.mrq.batch import Batch, RewardScales
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.networks import encode_pair, encode_state, pre_activations, values
-from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.two_hot import cross_entropy, two_hot
 from mrq.algorithms.mrq.unroll import Predictions
+from mrq.algorithms.observed import Observed
 from mrq.algorithms.optimiser import Parameters
 from mrq.algorithms.returns import multi_step_return
 from mrq.algorithms.trained import Networks
+from mrq.interface import Spec
 
 
 class EncoderTargets(NamedTuple):
@@ -52,9 +53,9 @@ def _reward_errors(logits: Tensor, rewards: Tensor, bins: Tensor, h: Hyperparame
 
 def dynamics_targets(
     networks: Networks,  # target networks, or the encoder itself and the target policy
-    states: Tensor,  # (batch, *state_shape)
-    own_actions: Tensor,  # (action_size,)
-    discrete: bool,
+    states: Observed,
+    allowed: Tensor,  # (batch, action_size) or (action_size,)
+    spec: Spec,
     h: Hyperparameters,
 ) -> Tensor:
     """Returns what the dynamics loss aims at (batch, state_embedding): zs, or zsa with the policy's action."""
@@ -62,20 +63,22 @@ def dynamics_targets(
     zs = encode_state(encoder, states)
     if not h.state_action_target:
         return zs
-    actions = evaluation_actions(pre_activations(networks["policy"], zs), {}, own_actions, discrete).detach()
+    actions = evaluation_actions(pre_activations(networks["policy"], zs), {}, allowed, spec).detach()
     return encode_pair(encoder, zs, actions)
 
 
 def value_target(
     targets: Networks,
-    last_states: Tensor,  # (batch, *state_shape), after the window's rewards
+    last_states: Observed,  # after the window's rewards
+    allowed: Tensor,  # there, (batch, action_size) or (action_size,)
     batch: Batch,
     scales: RewardScales,
+    spec: Spec,
     h: Hyperparameters,
 ) -> Tensor:
     """Returns what both critics aim at (batch,)."""
     zs = encode_state(targets["encoder"], last_states)
-    actions = target_actions(pre_activations(targets["policy"], zs), batch.noise, batch.own_actions, h)
+    actions = target_actions(pre_activations(targets["policy"], zs), batch.noise, allowed, spec, h)
     q = values(targets["value"], encode_pair(targets["encoder"], zs, actions))  # (critics, batch)
     bootstrap = q.amin(0) if h.minimum_target else q.mean(0)
     returns, bootstrap_weight = multi_step_return(batch.rewards, batch.alive, h.discount)
@@ -95,14 +98,15 @@ def policy_loss(
     policy: Parameters,
     networks: Networks,  # its encoder and value, which are not differentiated for
     zs: Tensor,  # (batch, state_embedding)
-    noise: Noise,
-    own_actions: Tensor,  # (action_size,)
+    allowed: Tensor,  # there, (batch, action_size) or (action_size,)
+    batch: Batch,
+    spec: Spec,
     h: Hyperparameters,
 ) -> Tensor:
     """Returns the loss, which is differentiated for the policy alone: the gradient reaches it through Q and g."""
     pre = pre_activations(policy, zs)
-    actions = policy_actions(pre, noise, own_actions, h)
+    actions = policy_actions(pre, batch.noise, allowed, spec, h)
     q = values(networks["value"], encode_pair(networks["encoder"], zs, actions))
-    share = own_actions / own_actions.sum()
+    share = batch.own_actions / batch.own_actions.sum()
     penalty = (pre.square() * share).sum(-1).mean()
     return h.pre_activation_weight * penalty - q.mean()

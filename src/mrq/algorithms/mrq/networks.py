@@ -1,7 +1,7 @@
 """The networks of MR.Q (paper, appendix B.2), as functions of one agent's parameters.
 
 Glossary, as in the paper:
-    f     state encoder:         zs  = f(s)
+    f     state encoder:         zs  = f(s); with several parts, a network for each, and a layer that joins them
     g     state-action encoder:  zsa = g(zs, a), with za the action's embedding inside it
     m     MDP predictor:         linear in zsa; terminal, next zs and reward logits (or a network for each)
     Q     two value networks of zsa
@@ -19,18 +19,19 @@ from torch import Tensor
 
 from mrq.algorithms.layers import linear
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.observed import Observed
 from mrq.algorithms.optimiser import Parameters
 from mrq.algorithms.trained import Networks
-from mrq.interface import Spec
+from mrq.interface import Image, Spec
 
 Layers = list[tuple[str, tuple[int, ...]]]  # names, and the shapes of their weights
 CRITICS = 2
-FIRST_LAYER = "f.linear0"  # the one that sees observations, where they are vectors
+FIRST_LAYER = "f.linear0"  # the one that sees an observation's numbers
 VALUE_HEAD = "head"  # the one that gives a critic's value
 MODEL_NETWORKS = ("m.terminal", "m.state", "m.reward")  # where the model is not one linear layer
 CHANNELS = 32
+KERNEL = 3
 STRIDES = (2, 2, 2, 1)
-FLATTENED = CHANNELS * 7 * 7  # what four convolutions leave of 84 x 84
 
 
 def initial_networks(generator: np.random.Generator, spec: Spec, h: Hyperparameters) -> Networks:
@@ -67,15 +68,15 @@ def parameter_count(spec: Spec, h: Hyperparameters) -> int:
 def encoder_layers(spec: Spec, h: Hyperparameters) -> Layers:
     """Returns the layers of f, g and m."""
     layers: Layers = []
-    if spec.image:
-        channels = spec.state_shape[0]
-        for index in range(len(STRIDES)):
-            layers.append((f"f.convolution{index}", (CHANNELS, channels, 3, 3)))
-            channels = CHANNELS
-        layers.append(("f.linear", (h.state_embedding, FLATTENED)))
-    else:
-        widths = (spec.state_shape[0], h.hidden_width, h.hidden_width, h.state_embedding)
-        layers += [(f"f.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
+    for place, image in enumerate(spec.images):
+        layers += _image_layers(_image_name(place, spec.packed), image, spec.history, h)
+    if spec.numbers:
+        hidden = [h.hidden_width] * _hidden_layers_of_numbers(spec.packed)
+        sizes = [spec.numbers * spec.history, *hidden, h.state_embedding]
+        layers += [(f"f.linear{index}", (sizes[index + 1], sizes[index])) for index in range(len(sizes) - 1)]
+    if spec.packed:
+        parts = len(spec.images) + bool(spec.numbers)
+        layers.append(("f.joined", (h.state_embedding, parts * h.state_embedding)))
     joined = h.state_embedding + h.action_embedding
     layers += [
         ("g.action", (h.action_embedding, spec.action_size)),
@@ -91,6 +92,25 @@ def encoder_layers(spec: Spec, h: Hyperparameters) -> Layers:
             widths = (h.state_action_embedding, h.hidden_width, h.hidden_width, size)
             layers += [(f"{name}.linear{index}", (widths[index + 1], widths[index])) for index in range(3)]
     return layers
+
+
+def _image_name(place: int, packed: bool) -> str:
+    """Returns what the layers' names of an observation's image begin with."""
+    return f"f.image{place}" if packed else "f"
+
+
+def _hidden_layers_of_numbers(packed: bool) -> int:
+    """Returns how many layers lead to the one that gives a part's share of f: one fewer if another layer follows."""
+    return 1 if packed else 2
+
+
+def _image_layers(name: str, image: Image, history: int, h: Hyperparameters) -> Layers:
+    layers: Layers = []
+    channels, height, width = image.channels * history, image.height, image.width
+    for index, stride in enumerate(STRIDES):
+        layers.append((f"{name}.convolution{index}", (CHANNELS, channels, KERNEL, KERNEL)))
+        channels, height, width = CHANNELS, (height - KERNEL) // stride + 1, (width - KERNEL) // stride + 1
+    return [*layers, (f"{name}.linear", (h.state_embedding, CHANNELS * height * width))]  # 1,568 of 84x84
 
 
 def critic_layers(h: Hyperparameters) -> Layers:
@@ -117,17 +137,24 @@ def _initial(generator: np.random.Generator, layers: Layers) -> Parameters:
     return parameters
 
 
-def encode_state(encoder: Parameters, states: Tensor) -> Tensor:
-    """Computes f: zs (batch, state_embedding) of states (batch, *state_shape)."""
-    if "f.convolution0.weight" in encoder:
-        x = (states / 255.0 - 0.5).to(memory_format=torch.channels_last)  # as GPUs convolve best
-        for index, stride in enumerate(STRIDES):
-            weight, bias = (encoder[f"f.convolution{index}.{kind}"] for kind in ("weight", "bias"))
-            x = F.elu(F.conv2d(x.to(weight.dtype), weight, bias, stride=stride))
-        return normed(_layer(encoder, "f.linear", x.flatten(1)), F.elu)
-    for index in range(3):
-        states = normed(_layer(encoder, f"f.linear{index}", states), F.elu)
-    return states
+def encode_state(encoder: Parameters, states: Observed) -> Tensor:
+    """Computes f: zs (batch, state_embedding) of what a batch of states shows."""
+    packed = "f.joined.weight" in encoder
+    parts = [_encode_image(encoder, _image_name(place, packed), image) for place, image in enumerate(states.images)]
+    if states.numbers is not None:
+        x = states.numbers
+        for index in range(_hidden_layers_of_numbers(packed) + 1):
+            x = normed(_layer(encoder, f"f.linear{index}", x), F.elu)
+        parts.append(x)
+    return normed(_layer(encoder, "f.joined", torch.cat(parts, -1)), F.elu) if packed else parts[0]
+
+
+def _encode_image(encoder: Parameters, name: str, images: Tensor) -> Tensor:
+    x = (images / 255.0 - 0.5).to(memory_format=torch.channels_last)  # as GPUs convolve best
+    for index, stride in enumerate(STRIDES):
+        weight, bias = (encoder[f"{name}.convolution{index}.{kind}"] for kind in ("weight", "bias"))
+        x = F.elu(F.conv2d(x.to(weight.dtype), weight, bias, stride=stride))
+    return normed(_layer(encoder, f"{name}.linear", x.flatten(1)), F.elu)
 
 
 def encode_pair(encoder: Parameters, zs: Tensor, actions: Tensor) -> Tensor:
@@ -171,7 +198,7 @@ def values(value: Parameters, zsa: Tensor) -> Tensor:
 
 
 def pre_activations(policy: Parameters, zs: Tensor) -> Tensor:
-    """Computes pi before its final activation (batch, action_size): logits where actions are discrete."""
+    """Computes pi before its final activation (batch, action_size): logits where actions are choices."""
     for index in range(2):
         zs = normed(_layer(policy, f"linear{index}", zs), F.relu)
     return _layer(policy, "linear2", zs)

@@ -2,7 +2,7 @@
 
 So an agent's run depends on its own seed alone, not on how many train beside it, and a loss is a pure function.
 Each function draws for `count` steps or updates at once; the leading axis counts them. Gumbel noise is drawn where
-actions are discrete, shifts where observations are images.
+actions have choices, shifts where observations have images.
 """
 
 import numpy as np
@@ -19,19 +19,20 @@ def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict
     """Draws, for each of `count` environment steps, a uniform random action and noise for the policy's action."""
     shape = (count, spec.action_size)
     noise: dict[str, Array] = {"exploration_noise": generator.standard_normal(shape, dtype=np.float32)}
-    if spec.discrete:
+    parts = []
+    if spec.continuous:
+        parts.append(generator.uniform(-1, 1, (count, spec.continuous)).astype(np.float32))
+    if spec.choices:
         noise["exploration_gumbel"] = gumbel(generator, shape)
-        choices = generator.integers(spec.action_size, size=count)
-        noise["random_actions"] = np.eye(spec.action_size, dtype=np.float32)[choices]
-    else:
-        noise["random_actions"] = generator.uniform(-1, 1, shape).astype(np.float32)
-    return noise
+        for options in spec.choices:
+            parts.append(np.eye(options, dtype=np.float32)[generator.integers(options, size=count)])
+    return noise | {"random_actions": np.concatenate(parts, 1)}
 
 
 def encoder_noise(generator: np.random.Generator, count: int, spec: Spec, h: Hyperparameters) -> dict[str, Array]:
     """Draws the noise of `count` encoder updates."""
     noise: dict[str, Array] = {"sample": generator.random((count, h.batch_size))}
-    if spec.image:
+    if spec.images:
         noise["shift"] = generator.integers(OFFSETS, size=(count, h.batch_size, h.encoder_horizon + 1, 2))
     return noise
 
@@ -43,10 +44,10 @@ def value_noise(generator: np.random.Generator, count: int, spec: Spec, h: Hyper
         "sample": generator.random((count, h.batch_size)),
         "target_noise": generator.standard_normal(shape, dtype=np.float32),
     }
-    if spec.discrete:
+    if spec.choices:
         noise["target_gumbel"] = gumbel(generator, shape)
         noise["policy_gumbel"] = gumbel(generator, shape)
-    if spec.image:
+    if spec.images:
         noise["shift"] = generator.integers(OFFSETS, size=(count, h.batch_size, 2, 2))
     return noise
 

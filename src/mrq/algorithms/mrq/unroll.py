@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mrq.algorithms.layers import linear
 from mrq.algorithms.mrq.networks import action_features, encode_pair, encode_state, normed, predict
+from mrq.algorithms.observed import Observed
 from mrq.algorithms.optimiser import Parameters
 
 REPEATED = ("g.linear0.weight", "g.linear1.weight", "g.linear2.weight", "m.weight")
@@ -39,7 +40,7 @@ class Weights(NamedTuple):
 def unrolled_gradients(
     loss: Callable[[Predictions, Parameters], tuple[Tensor, Tensor]],  # of what the encoder predicts, and the encoder
     encoder: Parameters,
-    first_states: Tensor,  # (batch, *state_shape)
+    first_states: Observed,
     actions: Tensor,  # (batch, horizon, action_size)
 ) -> tuple[Parameters, Tensor]:
     """Returns the gradient of one agent's encoder, and the details that `loss` adds."""
@@ -76,7 +77,7 @@ def unrolled_gradients(
 def _plain_gradients(
     loss: Callable[[Predictions, Parameters], tuple[Tensor, Tensor]],
     encoder: Parameters,
-    first_states: Tensor,
+    first_states: Observed,
     actions: Tensor,
 ) -> tuple[Parameters, Tensor]:
     """Computes the same where m is not linear, so that no product can be saved."""
@@ -93,7 +94,7 @@ def _plain_gradients(
 
 
 def _unroll(
-    encoder: Parameters, weights: Weights, zeros: tuple[Tensor, ...], first_states: Tensor, actions: Tensor
+    encoder: Parameters, weights: Weights, zeros: tuple[Tensor, ...], first_states: Observed, actions: Tensor
 ) -> tuple[Predictions, list[Tensor]]:
     """Returns predictions, and the inputs (horizon, batch, …) of the three products that every step makes."""
     zs = encode_state(encoder, first_states)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mrq.algorithms.augmentation import shift
 from mrq.algorithms.layers import rounded
-from mrq.algorithms.mrq.actions import exploring_actions
+from mrq.algorithms.mrq.actions import evaluation_actions, exploring_actions
 from mrq.algorithms.mrq.batch import Batch, Constants, RewardScales
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.losses import (
@@ -31,8 +31,10 @@ from mrq.algorithms.mrq.networks import (
 )
 from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.unroll import Predictions, unrolled_gradients
+from mrq.algorithms.observed import Observed, allowed_actions, observed
 from mrq.algorithms.optimiser import Parameters
 from mrq.algorithms.trained import Networks
+from mrq.interface import Spec
 
 
 def embed_targets(
@@ -43,9 +45,10 @@ def embed_targets(
     constants: Constants,
 ) -> Tensor:
     """Returns what the dynamics loss aims at, (count, horizon, state_embedding)."""
-    flat = _shifted(states, noise, slice(1, None)).flatten(0, 1)
-    rounded = _rounded_networks(networks, constants.dtype, "encoder", "policy")
-    targets = dynamics_targets(rounded, flat, own_actions, constants.discrete, constants.h)
+    rounded, spec = _rounded_networks(networks, constants.dtype, "encoder", "policy"), constants.spec
+    shown = _shown(states, noise, slice(1, None), spec)
+    allowed = allowed_actions(states.flatten(0, 1), spec, own_actions)
+    targets = dynamics_targets(rounded, shown, allowed, spec, constants.h)
     return targets.view(*states.shape[:2], -1)
 
 
@@ -67,7 +70,7 @@ def encoder_gradients(
         targets = EncoderTargets(embeddings, batch.rewards, batch.alive, terminal_weight)
         return encoder_loss(predictions, targets, constants.bins, constants.h)
 
-    states = _first_states(batch)
+    states = _first_states(batch, constants.spec)
     gradients, parts = unrolled_gradients(loss, _rounded(encoder, constants.dtype), states, batch.actions)
     return _rounded(gradients, torch.float32), parts
 
@@ -75,14 +78,15 @@ def encoder_gradients(
 def value_targets(targets: Networks, batch: Batch, scales: RewardScales, constants: Constants) -> Tensor:
     """Returns what both critics aim at (batch,)."""
     rounded = _rounded_networks(targets, constants.dtype, "encoder", "policy", "value")
-    states = _shifted(batch.states[:, 1:], batch.noise, slice(1, 2))[:, 0]
-    return value_target(rounded, states, batch, scales, constants.h)
+    shown = _shown(batch.states[:, 1:], batch.noise, slice(1, 2), constants.spec)
+    allowed = allowed_actions(batch.states[:, 1], constants.spec, batch.own_actions)
+    return value_target(rounded, shown, allowed, batch, scales, constants.spec, constants.h)
 
 
 def embed_pairs(encoder: Parameters, batch: Batch, constants: Constants) -> tuple[Tensor, Tensor]:
     """Returns zs and zsa of the first states and the actions taken there."""
     encoder = _rounded(encoder, constants.dtype)
-    zs = encode_state(encoder, _first_states(batch))
+    zs = encode_state(encoder, _first_states(batch, constants.spec))
     return zs, encode_pair(encoder, zs, batch.actions[:, 0])
 
 
@@ -109,36 +113,43 @@ def end_to_end_gradients(
     return _clipped(of_value, constants.h), of_encoder, td_errors, torch.stack([value_of_loss, value_mean])
 
 
-def policy_gradients(
-    networks: Networks, zs: Tensor, noise: Noise, own_actions: Tensor, constants: Constants
-) -> tuple[Parameters, Tensor]:
-    """Returns the policy's gradient, and its loss (1,)."""
+def policy_gradients(networks: Networks, zs: Tensor, batch: Batch, constants: Constants) -> tuple[Parameters, Tensor]:
+    """Returns the policy's gradient, and its loss (1,). zs is of the first states."""
     rounded = _rounded_networks(networks, constants.dtype, "encoder", "policy", "value")
-    differentiated = torch.func.grad_and_value(partial(policy_loss, h=constants.h))
-    gradients, loss = differentiated(rounded["policy"], rounded, zs, noise, own_actions)
+    differentiated = torch.func.grad_and_value(partial(policy_loss, spec=constants.spec, h=constants.h))
+    allowed = allowed_actions(batch.states[:, 0], constants.spec, batch.own_actions)
+    gradients, loss = differentiated(rounded["policy"], rounded, zs, allowed, batch)
     return _rounded(gradients, torch.float32), loss[None]
 
 
 def explore(networks: Networks, states: Tensor, noise: Noise, own_actions: Tensor, constants: Constants) -> Tensor:
     """Returns training actions (count, action_size) for states (count, *state_shape)."""
-    return exploring_actions(policy_outputs(networks, states, constants.dtype), noise, own_actions, constants.h)
+    allowed = allowed_actions(states, constants.spec, own_actions)
+    return exploring_actions(_policy_outputs(networks, states, constants), noise, allowed, constants.spec, constants.h)
 
 
-def policy_outputs(networks: Networks, states: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns the pre-activations (count, action_size) of states (count, *state_shape)."""
-    rounded = _rounded_networks(networks, dtype, "encoder", "policy")
-    return pre_activations(rounded["policy"], encode_state(rounded["encoder"], states))
+def act(networks: Networks, states: Tensor, noise: Noise, own_actions: Tensor, constants: Constants) -> Tensor:
+    """Returns evaluation actions (count, action_size) for states (count, *state_shape)."""
+    allowed = allowed_actions(states, constants.spec, own_actions)
+    return evaluation_actions(_policy_outputs(networks, states, constants), noise, allowed, constants.spec)
 
 
-def _first_states(batch: Batch) -> Tensor:
-    return _shifted(batch.states[:, :1], batch.noise, slice(0, 1))[:, 0]
+def _policy_outputs(networks: Networks, states: Tensor, constants: Constants) -> Tensor:
+    rounded = _rounded_networks(networks, constants.dtype, "encoder", "policy")
+    return pre_activations(rounded["policy"], encode_state(rounded["encoder"], observed(states, constants.spec)))
 
 
-def _shifted(states: Tensor, noise: Noise, which: slice) -> Tensor:
-    """Shifts image states (batch, chosen, *state_shape), a window's states `which`, each by its own offset."""
-    if "shift" not in noise:
-        return states
-    return shift(states.flatten(0, 1), noise["shift"][:, which].flatten(0, 1)).view(states.shape)
+def _first_states(batch: Batch, spec: Spec) -> Observed:
+    return _shown(batch.states[:, :1], batch.noise, slice(0, 1), spec)
+
+
+def _shown(states: Tensor, noise: Noise, which: slice, spec: Spec) -> Observed:
+    """Returns what states `which` of windows (batch, chosen, *state_shape) show; images are shifted by own offsets."""
+    parts = observed(states.flatten(0, 1), spec)
+    if not parts.images:
+        return parts
+    offsets = noise["shift"][:, which].flatten(0, 1)
+    return parts._replace(images=tuple(shift(image, offsets) for image in parts.images))
 
 
 def _clipped(gradients: Parameters, h: Hyperparameters) -> Parameters:

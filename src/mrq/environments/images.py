@@ -1,0 +1,96 @@
+"""Images of any size, dtype and layout, as the networks see them: square, uint8, channels first."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from mrq.environments.options import SMALLEST_SIDE
+from mrq.errors import MRQError
+from mrq.interface import Array, Image
+
+LARGEST_VALUE = 255
+
+
+class Layout(NamedTuple):
+    """How an array holds an image: grey or in channels, possibly several frames of it."""
+
+    height: int
+    width: int
+    channels: int  # of all frames
+    channels_last: bool  # within each frame
+    frames: int  # along a first axis of the array; 0: it has no such axis
+
+
+def layout_of(space: Space[Any]) -> Layout | None:
+    """Returns how a space holds an image, or None if it does not."""
+    if not isinstance(space, spaces.Box) or space.dtype is None:
+        return None
+    layout = _layout(space.shape)
+    if layout is None or min(layout.height, layout.width) < SMALLEST_SIDE:  # a grid of numbers or symbols
+        return None
+    low, high = float(space.low.min()), float(space.high.max())
+    if space.dtype.kind in "iu":
+        return layout if low >= 0 and high <= LARGEST_VALUE else None
+    if space.dtype.kind != "f":
+        return None
+    if np.isfinite([low, high]).all():
+        return layout
+    if len(space.shape) >= 3 and layout.channels in (1, 3, 4):
+        raise MRQError(
+            f"the images {space} have no bounds; say which values they have with "
+            f"gymnasium.wrappers.TransformObservation(env, lambda image: image, Box(0, 1, {space.shape}))."
+        )
+    return None
+
+
+def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array], Array]]:
+    """Returns what the networks see of a space's images, and a function that turns one into that."""
+    assert isinstance(space, spaces.Box)
+    low, high = float(space.low.min()), float(space.high.max())
+    plain = space.dtype == np.uint8 and (low, high) == (0, LARGEST_VALUE)
+    scale = LARGEST_VALUE / max(high - low, 1e-30)
+    resized = (layout.height, layout.width) != (size, size)
+    rows, columns = _area_weights(layout.height, size), _area_weights(layout.width, size)
+
+    def read(array: Array) -> Array:
+        pixels: Array = array if plain else ((array.astype(np.float32) - low) * scale).clip(0, LARGEST_VALUE)
+        frames = pixels if layout.frames else pixels[None]
+        if frames.ndim == 3:  # grey
+            frames = frames[:, None]
+        elif layout.channels_last:
+            frames = np.moveaxis(frames, -1, 1)
+        image = frames.reshape(layout.channels, layout.height, layout.width)  # copies only stacked frames
+        if resized:
+            image = _resized(image, rows, columns)
+        return image if image.dtype == np.uint8 else np.rint(image).astype(np.uint8)
+
+    return Image(layout.channels, size, size), read
+
+
+def _layout(shape: tuple[int, ...]) -> Layout | None:
+    if len(shape) == 2:
+        return Layout(*shape, channels=1, channels_last=False, frames=0)
+    if len(shape) == 3:
+        if shape[0] < shape[2]:
+            return Layout(shape[1], shape[2], shape[0], channels_last=False, frames=0)
+        return Layout(shape[0], shape[1], shape[2], channels_last=True, frames=0)
+    one = _layout(shape[1:]) if len(shape) == 4 else None
+    return one and one._replace(channels=shape[0] * one.channels, frames=shape[0])
+
+
+def _resized(image: Array, rows: Array, columns: Array) -> Array:
+    """Averages the area that each new pixel covers, in (channels, height, width)."""
+    wide = np.matmul(rows, image.astype(np.float32))  # (channels, size, width)
+    resized: Array = (wide.reshape(-1, wide.shape[-1]) @ columns.T).reshape(len(image), len(rows), len(columns))
+    return resized
+
+
+def _area_weights(old: int, new: int) -> Array:
+    """Returns the share (new, old) that each old pixel has in each new one, along one axis."""
+    edges = np.linspace(0, old, new + 1)
+    before = np.arange(old)
+    overlap = np.minimum(edges[1:, None], before + 1) - np.maximum(edges[:-1, None], before)
+    weights: Array = (overlap.clip(min=0) * new / old).astype(np.float32)
+    return weights

@@ -1,0 +1,121 @@
+"""Images of any size, dtype and layout, against a plain average over each new pixel's area."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrq.environments.images import image_reader, layout_of
+from mrq.environments.options import EnvironmentOptions
+from mrq.environments.spaces import Translator
+
+BOX = spaces.Box(-1, 1, (2,), np.float32)
+
+
+def pixels(shape, dtype=np.uint8, high=255):
+    return spaces.Box(0, high, shape, dtype)
+
+
+def averaged(channel, size):
+    """Averages (height, width) over the area of each of size x size pixels, by repeating every pixel `size` times."""
+    height, width = channel.shape
+    fine = np.repeat(np.repeat(channel.astype(float), size, 0), size, 1)
+    return fine.reshape(size, height, size, width).mean((1, 3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "history"),
+    [
+        ((84, 84), 1, 4),
+        ((84, 84, 1), 1, 4),
+        ((84, 84, 3), 3, 3),
+        ((3, 84, 84), 3, 3),
+        ((4, 84, 84), 4, 1),
+        ((4, 84, 84, 3), 12, 1),  # a stack of RGB frames
+        ((2, 3, 84, 84), 6, 1),
+        ((4, 84, 84, 1), 4, 1),
+    ],
+)
+def test_images_of_the_papers_size_are_unchanged(shape, channels, history):
+    translator = Translator(pixels(shape), BOX)
+    assert translator.spec.frame_shape == (channels, 84, 84)
+    assert translator.spec.history == history
+    assert not translator.remarks
+    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    whole = image if image.ndim == 4 else image[None]
+    if whole.ndim == 3:
+        whole = whole[:, None]
+    elif whole.shape[-1] != 84:
+        whole = whole.transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(translator.frame(image), whole.reshape(channels, 84, 84))
+
+
+@settings(deadline=None)
+@given(
+    st.integers(32, 130),
+    st.integers(32, 130),
+    st.sampled_from([32, 48, 84]),
+    st.sampled_from(["grey", "first", "last"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_resized_images_are_averages_over_areas(height, width, size, layout, seed):
+    shape = {"grey": (height, width), "first": (3, height, width), "last": (height, width, 3)}[layout]
+    space = pixels(shape)
+    found = layout_of(space)
+    assert found is not None
+    described, read = image_reader(space, found, size)
+    image = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    result = read(image)
+    assert result.shape == tuple(described)
+    assert result.dtype == np.uint8
+    channel = {"grey": image, "first": image[-1], "last": image[..., -1]}[layout]
+    assert np.abs(result[-1] - averaged(channel, size)).max() <= 0.5 + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "seen"),
+    [
+        (pixels((32, 32), np.float32, 1), 0.2, 51),
+        (pixels((32, 32), np.float64, 255), 51.4, 51),
+        (spaces.Box(-1, 1, (32, 32, 3), np.float32), 0.0, 128),
+        (pixels((32, 32), np.uint8, 1), 1, 255),
+        (pixels((32, 32), np.int64), 7, 7),
+        (spaces.Box(0, 10, (32, 32), np.uint16), 10, 255),
+    ],
+)
+def test_values_are_scaled_from_the_spaces_bounds(space, value, seen):
+    translator = Translator(space, BOX, EnvironmentOptions(image_size=32))
+    frame = translator.frame(np.full(space.shape, value, space.dtype))
+    assert (frame == seen).all()
+
+
+def test_values_beyond_the_bounds_are_clipped():
+    translator = Translator(pixels((32, 32), np.float32, 1), BOX, EnvironmentOptions(image_size=32))
+    image = np.zeros((32, 32), np.float32)
+    image[0] = 1.5
+    image[1] = -0.5
+    assert translator.frame(image)[0, :3, 0].tolist() == [255, 0, 0]
+
+
+def test_resizing_is_said_once_with_the_option_that_changes_it():
+    translator = Translator(pixels((210, 160, 3)), BOX)
+    assert translator.remarks == [
+        "the observation has 160x210 pixels, which are resized to 84x84; --image-size chooses another size"
+    ]
+    assert Translator(pixels((210, 160, 3)), BOX, EnvironmentOptions(image_size=64)).spec.frame_shape == (3, 64, 64)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        pixels((7, 7, 3)),  # MiniGrid
+        pixels((10, 10, 4), bool, 1),  # MinAtar
+        pixels((4, 4), np.int64, 17),  # 2048
+        spaces.Box(-np.inf, np.inf, (2, 11, 11), np.float32),  # highway's grids
+        spaces.Box(-np.inf, np.inf, (40, 40), np.float32),
+        pixels((128,)),  # Atari's memory
+    ],
+)
+def test_small_grids_and_unbounded_arrays_are_not_images(space):
+    assert layout_of(space) is None
