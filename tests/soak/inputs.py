@@ -150,7 +150,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
             raise Wrong(ended.fault or "no sentence")
         if ended.status not in (0, 1, 2, 130, 143, -15):
             raise Wrong("unexpected status")
-        if addresses := [entry for entry in os.listdir(place) if entry.endswith(":")]:
+        if addresses := [entry.name for entry in place.iterdir() if entry.name.endswith(":") and entry.is_dir()]:
             raise Wrong(f"addresses became folders: {addresses}")
         after = snapshot(place / "folder")
         if any("link" in argument or "folder" in argument for argument in arguments):

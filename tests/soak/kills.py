@@ -98,7 +98,7 @@ def trial(rng: Random, place: Path, workspace: Path, configuration: str | None) 
             history.append(f"{kind} after {after:.3f} s: {ended}")
             kinds.append(kind)
             check_end(ended, (0, *statuses), place)
-            _check_saved(c, ended, place)
+            _check_saved(c, ended, place, apart)
             apart = apart or are_apart(c, place) or "stopped early" in ended.err
         check_completed(c, place, workspace, apart)
         if left := list(temporary.iterdir()):
@@ -159,10 +159,11 @@ def check_completed(c: Configuration, place: Path, workspace: Path, apart: bool 
         raise Wrong(f"stale files: {stale}")
 
 
-def _check_saved(c: Configuration, ended: Ended, place: Path) -> None:
-    """Refuses an interrupted training that was not saved where it stopped."""
+def _check_saved(c: Configuration, ended: Ended, place: Path, apart: bool) -> None:
+    """Refuses an interrupted training that was not saved where it stopped; agents that are apart train in turn."""
     for step in re.findall(r"interrupted at step ([\d,]+)", ended.out):
-        if (saved := [step_of(folder) for folder in c.folders(place)]) != [int(step.replace(",", ""))] * len(c.seeds):
+        saved = [step_of(folder) for folder in c.folders(place)]
+        if not (any if apart else all)(each == int(step.replace(",", "")) for each in saved):
             raise Wrong(f"the checkpoints are of steps {saved}: {ended}")
 
 
