@@ -44,7 +44,7 @@ class TinyLearner(Learner):
     def __init__(self, setup: Setup) -> None:
         self.specs, self.device, self._exchange = setup.specs, setup.device, setup.exchange
         self._h, self._seeds = setup.hyperparameters, [identity.seed for identity in setup.identities]
-        agents, size = setup.exchange.actions.shape
+        agents, self._copies, size = setup.exchange.actions.shape
         self._preferred = torch.zeros(agents, size)
         self._uniforms = torch.zeros(agents, COUNT)
         move = Function(_moved)
@@ -58,13 +58,13 @@ class TinyLearner(Learner):
         return {"preferred_action": self._preferred.mean(1)}
 
     def explore(self, step: int) -> None:
-        size = self._preferred.shape[1]
+        shape = (self._copies, self._preferred.shape[1])
         draws = [np.random.default_rng([seed, step]) for seed in self._seeds]
         if step < self._h.random_steps:
-            actions = torch.from_numpy(np.stack([draw.uniform(-1, 1, size) for draw in draws]))
+            actions = torch.from_numpy(np.stack([draw.uniform(-1, 1, shape) for draw in draws]))
         else:
-            noise = torch.from_numpy(np.stack([draw.normal(0, self._h.noise, size) for draw in draws]))
-            actions = (self._preferred + noise).clamp(-1, 1)
+            noise = torch.from_numpy(np.stack([draw.normal(0, self._h.noise, shape) for draw in draws]))
+            actions = (self._preferred[:, None] + noise).clamp(-1, 1)
         self._exchange.actions.copy_(actions)
         self._exchange.actions_will_be_written()
 

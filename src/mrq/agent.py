@@ -7,17 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.vector.utils import concatenate, create_empty_array
+from gymnasium.vector import VectorEnv
 
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
+from mrq.bounds import MOST_ENVIRONMENTS, Between
+from mrq.environments.actions import batched
+from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
-from mrq.environments.local import LocalEnvironments
-from mrq.environments.making import Environment
+from mrq.environments.making import Made
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
-from mrq.environments.probing import describe_spaces, try_out
-from mrq.environments.recipe import Recipe, options_of
+from mrq.environments.probing import describe_spaces, spaces_of, try_out
+from mrq.environments.recipe import Recipe
+from mrq.environments.sources import (
+    EnvironmentSource,
+    made_from,
+    maker_of,
+    name_from,
+    options_from,
+    refuse_repeated,
+)
+from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
@@ -25,7 +35,7 @@ from mrq.terminal import say
 from mrq.training.building import build_population
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
-from mrq.training.environments import EVALUATED_AT_ONCE, environments_of
+from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
 from mrq.training.evaluation import choose_actions
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
@@ -36,7 +46,7 @@ from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
 
-EnvironmentSource = str | Recipe | Environment | Callable[[], Environment]
+EVALUATIONS_NEED = "evaluations need environments of their own"
 
 
 class PredictionState(NamedTuple):
@@ -52,7 +62,8 @@ class MRQ:
     `env` is a Gymnasium id (or module:factory), an environment, or a function that makes one; `task` is what run
     folders call it, by default its id. Nothing needs tuning: `hyperparameters` are the algorithm's own by default, and
     `seed` decides everything that is random. `history`, `action_history`, `image_size` and `text` are the options of
-    `mrq train` by these names: how the networks see an observation.
+    `mrq train` by these names: how the networks see an observation. With `envs`, the agent steps so many environments
+    at once.
     """
 
     def __init__(
@@ -67,6 +78,7 @@ class MRQ:
         action_history: bool = False,
         image_size: int = IMAGE_SIZE,
         text: int = 0,
+        envs: int = 1,
         device: str = "auto",
         compile: Switch = Settings.compile,
         precision: Precision = Settings.precision,
@@ -74,18 +86,20 @@ class MRQ:
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         view = EnvironmentOptions(history=history, action_history=action_history, image_size=image_size, text=text).view
-        self._source = env = Recipe(env) if isinstance(env, str) else env
-        self._environment = environment = _make(env)
-        self.task = checked_task(_name(env, environment) if task is None else task)
+        self._source = source = Recipe(env) if isinstance(env, str) else env
+        first = made_from(source)
+        self.task = checked_task(name_from(source, first) if task is None else task)
         identity = Identity(self.task, self.seed)
-        options = replace(_options(env, environment, self.task), **view)
-        environments = environments_of(identity, [environment], options)
-        self._translator = environments.environments[0].translator
+        options = replace(options_from(source, first, self.task), **view)
+        self._environments = _several(source, first, _whole(envs, "envs"))
+        environments = environments_of(identity, self._environments, options)
+        self.observation_space, self.action_space = spaces_of(first)
+        self._translator = Translator(self.observation_space, self.action_space, options, environments.spec.masked)
         for remark in self._translator.remarks:
             say(f"{self.task}: {remark}")
-        self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
             steps=1,
+            envs=len(environments.names),
             device=device,
             compile=compile,
             precision=precision,
@@ -171,7 +185,7 @@ class MRQ:
             before = state.actions.copy()
             if episode_start is not None:
                 before[np.asarray(episode_start, bool)] = 0
-        frames, batched = translator.frames(observation, before, action_masks)
+        frames, is_batch = translator.frames(observation, before, action_masks)
         count = len(frames)
         history, first = empty_history(count, translator.spec), np.ones(count, bool)
         if state is not None:
@@ -184,7 +198,7 @@ class MRQ:
         actions = [translator.action(action) for action in chosen]
         remembers = translator.spec.history > 1 or self._settings.environment.action_history
         remembered = PredictionState(history.frames, chosen) if remembers else None
-        return _batched(self.action_space, actions) if batched else actions[0], remembered
+        return batched(self.action_space, actions) if is_batch else actions[0], remembered
 
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.
@@ -223,9 +237,10 @@ class MRQ:
             compile=run.settings.compile,
             precision=run.settings.precision,
             overlap=run.settings.overlap,
+            envs=run.settings.envs,
             **run.settings.environment.view,
         )
-        run.check_spaces(describe_spaces(agent._environment))
+        run.check_spaces(describe_spaces(agent._environments[0]))
         agent._settings = replace(agent._settings, environment=run.settings.environment)
         agent._folder = run.path
         if env is None:
@@ -248,7 +263,7 @@ class MRQ:
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
         steps = max(settings.total_steps, self.num_timesteps)
-        population, spaces = self._population, describe_spaces(self._environment)
+        population, spaces = self._population, describe_spaces(self._environments[0])
         identity, parameters = Identity(self.task, self.seed), population.learner.parameters_of(0)
         settings = replace(settings, steps=steps)
         return create_run_folder(path, identity, settings, population.compiled, spaces, parameters)
@@ -264,26 +279,13 @@ class MRQ:
         run.lock()
         return run
 
-    def _evaluation_environments(self) -> LocalEnvironments:
-        """Makes environments for evaluation as the agent's own was made."""
-        count = min(self._settings.evaluation_episodes, EVALUATED_AT_ONCE)
-        if isinstance(self._source, gym.Env):
-            if self._source.spec is None:
-                raise MRQError(
-                    "evaluations need an environment of their own: give MRQ an id, or a function that makes one."
-                )
-            made = [gym.make(self._source.spec) for _ in range(count)]
-        else:
-            source = self._source
-            source = source._replace(in_evaluations=True) if isinstance(source, Recipe) else source
-            made = [_make(source) for _ in range(count)]
-        if len({id(environment.unwrapped) for environment in (*made, self._environment)}) <= count:
-            raise MRQError(
-                "evaluations need environments of their own: the function must make a new one at every call."
-            )
-        environments = environments_of(Identity(self.task, self.seed), made, self._settings.environment)
-        try_out(environments.environments[0], Recipe(self.task))
-        return environments
+    def _evaluation_environments(self) -> Environments:
+        """Makes environments for evaluation as the agent's own were made."""
+        make = maker_of(self._source, EVALUATIONS_NEED, in_evaluations=True)
+        made = made_by(make, min(self._settings.evaluation_episodes, EVALUATED_AT_ONCE))
+        refuse_repeated([*made, *self._environments], EVALUATIONS_NEED)
+        try_out(made[0], Recipe(self.task, self._settings.environment))
+        return environments_of(Identity(self.task, self.seed), made, self._settings.environment)
 
 
 class _AfterEveryStep(Listener):
@@ -296,9 +298,20 @@ class _AfterEveryStep(Listener):
         return self._function()
 
 
-def _batched(space: gym.Space[Any], actions: list[Any]) -> Any:
-    room: Any = create_empty_array(space, len(actions))
-    return concatenate(space, actions, room)
+def _several(source: Recipe | Made | Callable[[], Made], first: Made, count: int) -> list[Made]:
+    """Returns the first environment and as many more as make `count`; a VectorEnv has several already."""
+    if isinstance(first, VectorEnv):
+        if count not in (1, first.num_envs):
+            raise MRQError(f"envs is {count:,}, but the VectorEnv has {first.num_envs:,} environments; leave it out.")
+        return [first]
+    Between(1, MOST_ENVIRONMENTS).check(count, "envs")
+    if count == 1:
+        return [first]
+    need = f"envs={count} needs as many environments"
+    make = maker_of(source, need)
+    made = [first, *(make() for _ in range(count - 1))]
+    refuse_repeated(made, need)
+    return made
 
 
 def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:
@@ -311,42 +324,11 @@ def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:
     return hyperparameters
 
 
-def _make(source: EnvironmentSource) -> Environment:
-    if isinstance(source, gym.Env):
-        return source
-    if isinstance(source, Recipe):
-        return source.make()
-    if not callable(source):
-        raise MRQError(
-            f"MRQ was given {type(source).__name__}; it takes a Gymnasium id, one gymnasium.Env (no vector of them), "
-            "or a function that makes one."
-        )
-    environment = source()
-    if not isinstance(environment, gym.Env):
-        raise MRQError(f"the function returned {type(environment).__name__}; it must return a gymnasium.Env.")
-    return environment
-
-
-def _made_again(recipe: Recipe) -> Environment:
+def _made_again(recipe: Recipe) -> Made:
     try:
         return recipe.make()
     except MRQError as error:
         raise MRQError(f"pass the agent's environment as env=…, because it cannot be made again: {error}") from None
-
-
-def _options(source: EnvironmentSource, environment: Environment, task: str) -> EnvironmentOptions:
-    """Returns with what the environment can be made again from its task's name."""
-    if isinstance(source, Recipe) and source.task == task:
-        return source.options
-    if environment.spec is None or environment.spec.id != task:
-        return EnvironmentOptions(given_as_object=True)
-    return options_of(environment)
-
-
-def _name(source: Recipe | Environment | Callable[[], Environment], environment: Environment) -> str:
-    if isinstance(source, Recipe):
-        return source.task
-    return type(environment.unwrapped).__name__ if environment.spec is None else environment.spec.id
 
 
 def _whole(number: int, name: str) -> int:

@@ -14,6 +14,7 @@ from mrq.errors import MRQError
 
 MOST_STEPS = 10_000_000_000
 MOST_EPISODES = 100_000  # that an agent plays one after the other
+MOST_ENVIRONMENTS = 10_000  # of one agent
 MOST_AGENTS = 10_000  # that train together
 LARGEST_SEED = 2**64 - 1
 MOST_DIGITS = 30  # of a number in a sentence

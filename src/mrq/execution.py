@@ -230,9 +230,9 @@ class Exchange:
     def __init__(
         self,
         device: torch.device,
-        observations: tuple[int, ...],  # a shape
+        observations: tuple[int, ...],  # (agents, copies, history, *frame_shape), for each agent's environments
         observation_dtype: torch.dtype,
-        actions: tuple[int, ...],  # a shape
+        actions: tuple[int, ...],  # (agents, copies, action_size)
     ) -> None:
         on_gpu = device.type == "cuda"
         self.observations = torch.zeros(observations, dtype=observation_dtype, pin_memory=on_gpu)

@@ -137,13 +137,14 @@ def _action_kind(spec: Spec) -> str:
 
 
 class Transitions(NamedTuple):
-    """One environment step of every agent, on its way from the environments to the replay."""
+    """One step of every environment, on its way to the replay; an agent's environments lie side by side."""
 
-    actions: Array  # (agents, action_size), as the networks have them
-    rewards: Array  # (agents,)
-    terminated: Array  # (agents,)
-    truncated: Array  # (agents,)
-    next_frames: Array  # (agents, *frame_shape)
+    actions: Array  # (environments, action_size), as the networks have them
+    rewards: Array  # (environments,)
+    terminated: Array  # (environments,)
+    truncated: Array  # (environments,)
+    next_frames: Array  # (environments, *frame_shape)
+    began: Array | None = None  # (environments,), where the step only began an episode, with its first frame
 
 
 @dataclass(frozen=True)

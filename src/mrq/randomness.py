@@ -13,7 +13,7 @@ class Stream(IntEnum):
     """What random numbers are used for. The numbers must not change, because old seeds would give other results."""
 
     PARAMETERS = 0
-    ENVIRONMENT = 1  # index: episode
+    ENVIRONMENT = 1  # index: episode, and the number of the environment if it is not the agent's first
     EVALUATION = 2  # index: step, episode
     ACTING = 3  # index: block of steps
     ENCODER_UPDATES = 4  # index: target period
@@ -26,9 +26,10 @@ def generator(seed: int, stream: Stream, *index: int) -> np.random.Generator:
     return np.random.default_rng([seed, int(stream), *(index or (0,))])
 
 
-def environment_seed(seed: int, episode: int) -> int:
-    """Returns the seed of an episode's reset.
+def environment_seed(seed: int, episode: int, copy: int = 0) -> int:
+    """Returns the seed of an episode's reset in one of an agent's environments, its copies.
 
     Deviation: every episode has a seed of its own, so that it can be replayed without those before it.
     """
-    return int(generator(seed, Stream.ENVIRONMENT, episode).integers(2**31))
+    index = (episode, copy) if copy else (episode,)
+    return int(generator(seed, Stream.ENVIRONMENT, *index).integers(2**31))

@@ -26,6 +26,19 @@ def restore(
     tensor.copy_(value)
 
 
+def joined(values: list[Any]) -> Any:
+    """Returns what is saved of an agent's environments: a list, or the value of the only one."""
+    return values[0] if len(values) == 1 else values
+
+
+def separated(saved: Any, count: int) -> list[Any]:
+    """Returns the value of each of an agent's environments, from what `joined` returned."""
+    if count == 1:
+        return [saved]
+    refuse_unless(isinstance(saved, list) and len(saved) == count, "the number of environments")
+    return list(saved)
+
+
 def refuse_unless(sound: bool, what: str) -> None:
     """Refuses saved data that is not sound."""
     if not sound:

@@ -142,8 +142,8 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
 def test_stacks_repeat_the_first_frame_and_the_present_state_is_the_latest():
     replay = Replay([IMAGE], SETTINGS, 100, CPU)
     play(replay, IMAGE, [[(6, True), (2, False)]])
-    assert replay.present_state(0).shape == (4, 1, 84, 84)
-    assert replay.present_state(0)[:, 0, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
+    assert replay.present_states(0)[0].shape == (4, 1, 84, 84)
+    assert replay.present_states(0)[0][:, 0, 0, :2].tolist() == [[1, 0], [1, 0], [1, 1], [1, 2]]
 
 
 def test_mean_absolute_reward_counts_only_transitions():
@@ -176,7 +176,7 @@ def test_making_room_changes_nothing_else(spec):
     uniforms = torch.from_numpy(np.random.default_rng(0).random((2, 64)))
 
     def read():
-        on_host = replay.present_state(1), replay.episode_actions(0)
+        on_host = replay.present_states(1)[0], replay.episode_actions(0)
         return *replay.sample(uniforms, range(6)), *map(torch.from_numpy, on_host)
 
     before = read()
@@ -229,7 +229,7 @@ def test_the_current_episode():
     replay = Replay([VECTOR], SETTINGS, 100, CPU)
     play(replay, VECTOR, [[(3, True), (5, False)]])
     np.testing.assert_allclose(replay.episode_actions(0)[:, 0], [0.01, 0.02, 0.03, 0.04, 0.05])
-    np.testing.assert_array_equal(replay.present_state(0), [[1, 5]])
+    np.testing.assert_array_equal(replay.present_states(0)[0], [[1, 5]])
     long = Replay([VECTOR], SETTINGS, 100, CPU)
     play(long, VECTOR, [[(100, False)]])
     assert long.episode_actions(0) is None

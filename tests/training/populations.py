@@ -25,18 +25,20 @@ def population(make, seeds, h, steps=200, device=CPU, **options):
     return fleet([make] * len(seeds), seeds, h, steps, device, **options)
 
 
-def fleet(makes, seeds, h, steps=200, device=CPU, **options):
-    """Builds an agent per environment and seed, with room for so many steps."""
+def fleet(makes, seeds, h, steps=200, device=CPU, copies=1, **options):
+    """Builds an agent per kind of environment and seed, with so many environments and room for so many steps."""
     identities = [Identity("task", seed) for seed in seeds]
-    environments = LocalEnvironments([CheckedEnvironment(make()) for make in makes], [i.name for i in identities])
+    made = [CheckedEnvironment(make()) for make in makes for _ in range(copies)]
+    environments = LocalEnvironments(made, [identity.name for identity in identities for _ in range(copies)])
     made = build_population(identities, environments, h, device, **options)
     made.expect(steps)
     return made
 
 
 def advance(population, steps):
-    """Takes steps, each with the updates that it calls for."""
-    for _ in range(steps):
+    """Takes steps, with the updates that they call for."""
+    end = population.steps + steps
+    while population.steps < end:
         step(population)
         update(population, never)
 

@@ -66,7 +66,7 @@ def test_what_events_tell(settings, tmp_path):
     # Episode e of T steps returns 100 * e * T + 0 + 1 + ... + (T - 1).
     returns = {7: 0 + 21, 10: 300 + 3, 22: 2_400 + 66}
     for (steps, episodes), length in zip(recording.all("episodes_end"), (7, 3, 12), strict=False):
-        assert episodes == dict.fromkeys((0, 1), Episode(returns[steps], length))
+        assert episodes == {agent: [Episode(returns[steps], length)] for agent in (0, 1)}
     for number, (_, evaluations, seconds) in enumerate(recording.all("evaluation")):
         length, episode = (7, 3, 12)[number], number
         total = 100.0 * episode * length + length * (length - 1) / 2

@@ -141,7 +141,7 @@ def test_actions_are_chosen_for_what_the_replay_holds_last(make, small, overlap)
 
     def watched(networks, states, noise):
         for agent in range(2):
-            held = agents.replay.present_state(agent)
+            held = agents.replay.present_states(agent)[0]
             np.testing.assert_array_equal(states[agent, 0].numpy().reshape(held.shape), held)
         calls.append(agents.steps)
         return explore(networks, states, noise)

@@ -48,6 +48,7 @@ class Setup:
     device: torch.device
     dtype: torch.dtype  # in which matrices are multiplied
     overlap: bool  # environments step while the device updates: actions are chosen before the update, not after it
+    copies: int  # environments of each agent
 
 
 class Learner(Protocol):
@@ -72,7 +73,10 @@ class Learner(Protocol):
         """
 
     def explore(self, step: int) -> None:
-        """Chooses every agent's training action for what it sees, both in the exchange. `step` counts from 0."""
+        """Chooses training actions for what agents see in their environments, both in the exchange.
+
+        `step` is what each agent has taken so far, in all its environments together.
+        """
 
     def act(self, states: Tensor, generators: Sequence[np.random.Generator] | None, carried: Carried) -> Tensor:
         """Returns evaluation actions (agents, count, action_size) for states (agents, count, *state_shape).
@@ -86,11 +90,11 @@ class Learner(Protocol):
         return {}
 
     def begin(self, which: Array) -> None:
-        """Is told in which agents (agents,) a training episode begins."""
+        """Is told in which environments (environments,), an agent's side by side, a training episode begins."""
         return None
 
     def observe(self, step: Transitions) -> None:
-        """Is told what every agent's latest environment step brought; the replay has it already."""
+        """Is told what the latest step of every environment brought; the replay has it already."""
         return None
 
     def expect(self, total_steps: int) -> None:

@@ -14,6 +14,15 @@ from mrq.randomness import Stream, generator
 Draw = Callable[[np.random.Generator, Spec], dict[str, Array]]  # a block for one agent
 
 
+def for_each_copy(draw: Draw, size: int, copies: int) -> Draw:
+    """Returns a draw for `size` steps of which each takes an action in every environment of an agent."""
+
+    def drawn(generator: np.random.Generator, spec: Spec) -> dict[str, Array]:
+        return {name: array.reshape(size, copies, *array.shape[1:]) for name, array in draw(generator, spec).items()}
+
+    return drawn
+
+
 class NoiseBlocks:
     """Noise of one stream for all agents, found by the position of a step or update."""
 

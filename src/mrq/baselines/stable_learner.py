@@ -49,7 +49,7 @@ class StableLearner(Learner):
         self._tell_outcome()
         self._state = self._seen()
         action = np.asarray(self._thread.action(self._state, partial(_learn, self._model, self._total_steps)))
-        self._exchange.actions.copy_(self._as_vectors(action[None]))
+        self._exchange.actions.copy_(self._as_vectors(action[None])[None])
 
     def begin(self, which: Array) -> None:
         self._tell_outcome()

@@ -147,7 +147,7 @@ def fleets(due: Sequence[Job], memory: int | None, largest: int = LARGEST_FLEET)
 
 def _bytes(job: Job) -> int:
     """Returns what an agent that sees vectors takes of a GPU's memory."""
-    slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters.replay)
+    slots = slots_needed(job.settings.total_steps, job.settings.hyperparameters.replay, job.settings.envs)
     return sum(bytes_needed(1, _spec(job.identity.task), slots)) + BYTES_BESIDE_REPLAY
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space, spaces
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from mrq.errors import MRQError
 from mrq.interface import Array
@@ -72,6 +73,17 @@ def mask_of(space: Space[Any], mask: Any) -> Array | None:
     if any(one.dtype.kind not in "biuf" for one in masks):
         raise ValueError("it is not made of numbers")
     return np.concatenate([np.ones_like(one) if not one.any() else one != 0 for one in masks]).astype(np.float32)
+
+
+def is_mask(space: Space[Any], mask: Any) -> bool:
+    """Says whether an environment's mask of its actions is one that `mask_of` reads."""
+    return mask is not None and mask_of(space, mask) is not None
+
+
+def batched(space: Space[Any], actions: Sequence[Any]) -> Any:
+    """Returns actions as a batch: arrays with one entry for each, nested as the space is."""
+    room: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, room)
 
 
 def _box(space: spaces.Box, name: str) -> ActionPart:

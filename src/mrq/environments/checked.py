@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mrq.environments.actions import mask_of
+from mrq.environments.actions import is_mask
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.making import Environment
 from mrq.environments.options import EnvironmentOptions
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 MASK = "action_mask"
 
 
-def _raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Turns whatever the function raises, except for Ctrl-C, into a Misbehaviour."""
 
     @wraps(function)
@@ -64,13 +64,13 @@ class CheckedEnvironment:
         """Returns what the networks see of the environment."""
         return self.translator.spec
 
-    @_raises_only_misbehaviour
+    @raises_only_misbehaviour
     def reset(self, seed: int) -> Array:
         """Begins an episode; returns its first frame (*frame_shape)."""
         observation, info = self._reset(seed)
         return self._frame(observation, None, info)
 
-    @_raises_only_misbehaviour
+    @raises_only_misbehaviour
     def step(self, action: Array) -> tuple[Array, float, bool, bool]:
         """Takes the network's action (action_size,); returns the next frame, the reward, terminated and truncated."""
         result = self.environment.step(self.translator.action(action))
@@ -91,14 +91,13 @@ class CheckedEnvironment:
             raise Misbehaviour(f"the reward is {reward!r}; it must be finite in float32")
         return self._frame(observation, action, info), float(number), bool(terminated), bool(truncated)
 
-    @_raises_only_misbehaviour
+    @raises_only_misbehaviour
     def gives_masks(self, seed: int) -> bool:
         """Begins an episode to find out whether the environment says which of its options are allowed."""
         if not self.spec.choices:
             return False
         observation, info = self._reset(seed)
-        mask = _given_mask(observation, info)
-        return mask is not None and mask_of(self.translator.action_space, mask) is not None
+        return is_mask(self.translator.action_space, given_mask(observation, info))
 
     def _reset(self, seed: int) -> tuple[Any, Any]:
         result = self.environment.reset(seed=seed)
@@ -108,16 +107,16 @@ class CheckedEnvironment:
 
     def _frame(self, observation: Any, action: Array | None, info: Any) -> Array:
         if self.spec.masked:
-            self.mask = self.translator.mask(_given_mask(observation, info))
+            self.mask = self.translator.mask(given_mask(observation, info))
         return self.translator.frame(observation, action, self.mask)
 
     def close(self) -> None:
         """Closes the environment. Its errors are ignored, because nothing can be lost any more."""
         with suppress(Misbehaviour):
-            _raises_only_misbehaviour(self.environment.close)()
+            raises_only_misbehaviour(self.environment.close)()
 
 
-def _given_mask(observation: Any, info: Any) -> Any:
+def given_mask(observation: Any, info: Any) -> Any:
     """Returns the mask in `info`, where Gymnasium has it, or in the observation, where PettingZoo has it."""
     for holder in (info, observation):
         if isinstance(holder, Mapping) and holder.get(MASK) is not None:

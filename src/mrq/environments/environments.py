@@ -14,7 +14,7 @@ class EnvironmentFault(MRQError):
 class Faults(NamedTuple):
     """What went wrong with environments during one call. It is true if anything did."""
 
-    failed: dict[int, str]  # by agent, one sentence each
+    failed: dict[int, str]  # by environment, one sentence each
     # These were made again, because another environment crashed the process that they shared. Bring them back to where
     # they were, then repeat the call for them.
     restarted: frozenset[int]
@@ -27,25 +27,26 @@ NO_FAULTS = Faults({}, frozenset())
 
 
 class Environments(Protocol):
-    """One environment per agent, called together. If one fails, the others continue.
+    """Environments that are called together; an agent's lie side by side. If one fails, the others continue.
 
     Frames are padded with zeros to the shape in `spec`, and each environment takes its own part of an action. `step`
-    is the agents' step, for messages. Results are zeros for agents that are not in `which`, failed or were restarted.
-    An environment in another process that failed in an earlier call is not called again, but reported again.
+    is the agents' step, for messages. Results are zeros where an environment is not in `which`, failed or was
+    restarted. An environment in another process that failed in an earlier call is not called again, but reported again.
     """
 
-    names: Sequence[str]
+    names: Sequence[str]  # of the agents, one per environment
     specs: Sequence[Spec]
     spec: Spec  # the smallest that holds all of `specs`
+    begin_by_themselves: bool  # after an episode's last step, another step only begins the next episode
 
     def reset(self, which: Array, seeds: Sequence[int], step: int) -> tuple[Array, Faults]:
-        """Begins an episode for the agents where `which` is true; returns first frames (agents, *frame_shape)."""
+        """Begins episodes where `which` (environments,) is true; returns first frames (environments, *frame_shape)."""
 
     def step(self, which: Array, actions: Array, step: int) -> tuple[Transitions, Faults]:
-        """Steps the agents where `which` is true."""
+        """Steps the environments where `which` is true."""
 
-    def replay_episode(self, agent: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
-        """Replays an agent's episode; returns its last frame, or None if the episode ended early."""
+    def replay_episode(self, environment: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
+        """Replays an environment's episode; returns its last frame, or None if it ended early or cannot be replayed."""
 
     def close(self) -> None:
         """Closes all environments."""

@@ -17,11 +17,13 @@ Result = TypeVar("Result")
 class LocalEnvironments:
     """The `Environments` of this process."""
 
+    begin_by_themselves = False
+
     def __init__(
         self,
         environments: Sequence[CheckedEnvironment],
         names: Sequence[str],
-        at_work: Array | None = None,  # (1,), where to note which agent's environment is being called
+        at_work: Array | None = None,  # (1,), where to note which environment is being called
     ) -> None:
         self.environments, self.names = environments, names
         self.specs: Sequence[Spec] = [environment.spec for environment in environments]
@@ -29,29 +31,29 @@ class LocalEnvironments:
         self._at_work = np.full(1, IDLE) if at_work is None else at_work
 
     def reset(self, which: Array, seeds: Sequence[int], step: int) -> tuple[Array, Faults]:
-        """Begins an episode for the agents where `which` is true; returns first frames (agents, *frame_shape)."""
+        """Begins episodes where `which` (environments,) is true; returns first frames (environments, *frame_shape)."""
         frames, failed = self._zero_frames(), dict[int, str]()
-        for agent, frame in self._each(which, step, lambda agent: self.environments[agent].reset(seeds[agent]), failed):
-            frames[agent, : len(frame)] = frame
+        for place, frame in self._each(which, step, lambda place: self.environments[place].reset(seeds[place]), failed):
+            frames[place, : len(frame)] = frame
         return frames, Faults(failed, frozenset())
 
     def step(self, which: Array, actions: Array, step: int) -> tuple[Transitions, Faults]:
-        """Steps the agents where `which` is true."""
+        """Steps the environments where `which` is true."""
         frames, failed = self._zero_frames(), dict[int, str]()
         rewards = np.zeros(len(frames), np.float32)
         terminated, truncated = np.zeros((2, len(frames)), bool)
-        for agent, result in self._each(which, step, lambda agent: self._step(agent, actions[agent]), failed):
-            frame, rewards[agent], terminated[agent], truncated[agent] = result
-            frames[agent, : len(frame)] = frame
+        for place, result in self._each(which, step, lambda place: self._step(place, actions[place]), failed):
+            frame, rewards[place], terminated[place], truncated[place] = result
+            frames[place, : len(frame)] = frame
         return Transitions(actions, rewards, terminated, truncated, frames), Faults(failed, frozenset())
 
-    def replay_episode(self, agent: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
-        """Replays an agent's episode; returns its last frame, or None if the episode ended early."""
-        self._at_work[0] = agent
+    def replay_episode(self, environment: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
+        """Replays an environment's episode; returns its last frame, or None if the episode ended early."""
+        self._at_work[0] = environment
         try:
-            frame = self.environments[agent].reset(seed)
+            frame = self.environments[environment].reset(seed)
             for action in actions:
-                frame, _, terminated, truncated = self._step(agent, action)
+                frame, _, terminated, truncated = self._step(environment, action)
                 if terminated or truncated:
                     return None, NO_FAULTS
         except Misbehaviour:  # it has not failed: a new episode may well work
@@ -67,8 +69,8 @@ class LocalEnvironments:
         for environment in self.environments:
             environment.close()
 
-    def _step(self, agent: int, action: Array) -> tuple[Array, float, bool, bool]:
-        return self.environments[agent].step(action[: self.specs[agent].action_size])
+    def _step(self, place: int, action: Array) -> tuple[Array, float, bool, bool]:
+        return self.environments[place].step(action[: self.specs[place].action_size])
 
     def _zero_frames(self) -> Array:
         return np.zeros((len(self.environments), *self.spec.frame_shape), self.spec.frame_dtype)
@@ -76,13 +78,13 @@ class LocalEnvironments:
     def _each(
         self, which: Array, step: int, call: Callable[[int], Result], failed: dict[int, str]
     ) -> Iterator[tuple[int, Result]]:
-        """Yields the results of `call`, by agent, for those in `which`; adds those that fail to `failed`."""
-        for agent in np.flatnonzero(which).tolist():
-            self._at_work[0] = agent
+        """Yields the results of `call`, by place, for those in `which`; adds those that fail to `failed`."""
+        for place in np.flatnonzero(which).tolist():
+            self._at_work[0] = place
             try:
-                result = call(agent)
+                result = call(place)
             except Misbehaviour as misbehaviour:
-                failed[agent] = fault_sentence(self.names[agent], failed_at(step), str(misbehaviour))
+                failed[place] = fault_sentence(self.names[place], failed_at(step), str(misbehaviour))
             else:
-                yield agent, result
+                yield place, result
         self._at_work[0] = IDLE

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from typing import Any
@@ -14,6 +14,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
+from mrq.bounds import MOST_ENVIRONMENTS, Between
 from mrq.environments import atari, dmc
 from mrq.environments.contacts import EarlierMargins
 from mrq.environments.rendering import chosen_renderer, import_mujoco
@@ -23,6 +24,9 @@ from mrq.errors import MRQError, one_line
 from mrq.processes import SAFE_PATH, environment_variables
 
 Environment = gym.Env[Any, Any]
+Vector = gym.vector.VectorEnv[Any, Any, Any]
+Made = Environment | Vector
+OF_VECTORS = {"num_envs", "vectorization_mode", "vector_kwargs"}  # arguments of gymnasium.make_vec
 MAKING_SECONDS = 300.0  # more than a step may take, because packages are imported and levels built
 EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # by module, the extra that installs it
 # The names of a suite's tasks, and what makes one of them.
@@ -39,7 +43,14 @@ def make_environment(task: str, **kwargs: Any) -> Environment:
     A task begins with its suite (dmc/, dmc-visual/, atari/ or gym/); gym/ may be omitted. Keyword arguments are passed
     to gymnasium.make or to the factory.
     """
-    return make(task, kwargs)
+    return single(make(task, kwargs), task)
+
+
+def single(made: Made, task: str) -> Environment:
+    """Returns one environment; refuses a VectorEnv."""
+    if isinstance(made, gym.vector.VectorEnv):
+        raise MRQError(f"{task!r} makes {made.num_envs} environments at once, a VectorEnv; name one that makes one.")
+    return made
 
 
 def make(
@@ -47,8 +58,8 @@ def make(
     kwargs: dict[str, Any],
     max_episode_steps: int | None = None,  # instead of the limit with which an id is registered
     paper_contacts: bool = True,  # of the paper's gym tasks
-) -> Environment:
-    """Makes the environment of a task without further wrappers."""
+) -> Made:
+    """Makes the environment of a task, or its VectorEnv, without further wrappers."""
     with warnings.catch_warnings():
         # The paper's tasks are -v4. Gymnasium would warn at every start that there are newer versions.
         warnings.filterwarnings("ignore", message=".*is out of date.*")
@@ -62,12 +73,12 @@ def make(
             raise MRQError(_missing_package(task, error)) from error
         except BaseException as error:
             raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}.") from error
-    if not isinstance(environment, gym.Env):
-        raise MRQError(f"{task!r} returned {type(environment).__name__}; it must return a gymnasium.Env.")
+    if not isinstance(environment, gym.Env | gym.vector.VectorEnv):
+        raise MRQError(f"{task!r} returned {type(environment).__name__}; it must return a gymnasium.Env or VectorEnv.")
     return environment
 
 
-def _make(task: str, kwargs: dict[str, Any], max_episode_steps: int | None, paper_contacts: bool) -> Environment:
+def _make(task: str, kwargs: dict[str, Any], max_episode_steps: int | None, paper_contacts: bool) -> Made:
     suite, _, name = task.partition("/")
     if suite in SUITES:
         names, maker = SUITES[suite]
@@ -96,8 +107,25 @@ def _make(task: str, kwargs: dict[str, Any], max_episode_steps: int | None, pape
             import_mujoco()
             if "render_mode" in kwargs:
                 os.environ["MUJOCO_GL"] = chosen_renderer()  # which Gymnasium reads when it renders
+        wrappers = [EarlierMargins] if paper_contacts and has_paper_contacts(task, kwargs) else []
+        if kwargs.keys() & OF_VECTORS:
+            return _make_vector(task, kwargs, max_episode_steps, wrappers)
         environment = gym.make(task, max_episode_steps, True, **kwargs)
-    return EarlierMargins(environment) if paper_contacts and has_paper_contacts(task, kwargs) else environment
+    for wrapper in wrappers:
+        environment = wrapper(environment)
+    return environment
+
+
+def _make_vector(
+    task: str, kwargs: dict[str, Any], max_episode_steps: int | None, wrappers: Sequence[Callable[[Environment], Any]]
+) -> Vector:
+    """Makes the VectorEnv of an id, by gymnasium.make_vec."""
+    Between(1, MOST_ENVIRONMENTS).check(kwargs.get("num_envs", 1), "num_envs")
+    more: dict[str, Any] = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+    of_its_own = gym.registry[task].vector_entry_point is not None
+    if kwargs.get("vectorization_mode", "vector_entry_point" if of_its_own else "sync") != "vector_entry_point":
+        more |= {"disable_env_checker": True, "wrappers": wrappers}
+    return gym.make_vec(task, **more, **kwargs)
 
 
 def has_paper_contacts(name: str, kwargs: Mapping[str, Any]) -> bool:
@@ -106,10 +134,12 @@ def has_paper_contacts(name: str, kwargs: Mapping[str, Any]) -> bool:
     return in_paper and "xml_file" not in kwargs
 
 
-def _limited(environment: Environment, max_episode_steps: int | None) -> Environment:
-    if max_episode_steps is None or not isinstance(environment, gym.Env):
-        return environment
-    return TimeLimit(environment, max_episode_steps)
+def _limited(made: Made, max_episode_steps: int | None) -> Made:
+    if max_episode_steps is None:
+        return made
+    if isinstance(made, gym.vector.VectorEnv):
+        raise MRQError("--max-episode-steps cannot limit the episodes of a VectorEnv; limit them where it is made.")
+    return TimeLimit(made, max_episode_steps) if isinstance(made, gym.Env) else made
 
 
 def import_module(module_name: str, task: str) -> Any:
@@ -130,7 +160,7 @@ def import_module(module_name: str, task: str) -> Any:
         ) from None
 
 
-def _call(factory: Callable[..., Environment], kwargs: dict[str, Any], task: str) -> Environment:
+def _call(factory: Callable[..., Made], kwargs: dict[str, Any], task: str) -> Made:
     if not callable(factory):
         raise MRQError(f"{task!r} is not a function or class; it must be one that makes an environment.")
     return factory(**kwargs)

@@ -5,14 +5,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from gymnasium import Space
+from gymnasium.vector import VectorEnv
 
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.checks import Misbehaviour
-from mrq.environments.making import MAKING_SECONDS, Environment
+from mrq.environments.making import MAKING_SECONDS, Made
 from mrq.environments.recipe import Recipe
+from mrq.environments.vector import CheckedVector
 from mrq.errors import MRQError
 from mrq.interface import Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
@@ -30,6 +33,7 @@ class Probe:
     spaces: dict[str, str]
     seconds: float  # per step
     remarks: tuple[str, ...] = ()  # about it, for the user
+    copies: int | None = None  # the environments that its recipe makes at once, as a VectorEnv
 
 
 def probe(recipes: Mapping[Key, Recipe], timeout: float) -> dict[Key, Probe]:
@@ -69,30 +73,49 @@ def _result(child: Child, task: str, timeout: float) -> Probe | MRQError:
 
 def _try(pipe: Pipe, recipe: Recipe) -> None:
     """Runs in the child."""
-    environment = None
+    made: Made | None = None
     result: Probe | MRQError
     try:
         made = recipe.make()
-        environment = CheckedEnvironment(made, recipe.options)
-        masked = says_which_actions_are_allowed(environment, recipe.task)
-        environment = CheckedEnvironment(made, recipe.options, masked)
-        result = try_out(environment, recipe)
+        result = try_out(made, recipe)
     except MRQError as error:
         result = MRQError(str(error))
     with suppress(OSError):  # the parent has ended
         pipe.send(result)
-    if environment is not None:
-        environment.close()
+    with suppress(Exception):
+        if made is not None:
+            made.close()
     os._exit(0)  # what else the environment does when Python exits does not concern the trial
 
 
-def try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
+def try_out(made: Made, recipe: Recipe) -> Probe:
     """Takes a few steps in an environment; refuses one that misbehaves."""
+    checked = checked_as_it_is(made, recipe)
+    if isinstance(checked, CheckedVector):
+        return _try_out_vector(checked, recipe)
+    return _try_out(checked, recipe)
+
+
+def checked_as_it_is(made: Made, recipe: Recipe) -> CheckedEnvironment | CheckedVector:
+    """Wraps an environment, or a VectorEnv, having found out whether it gives masks of its actions."""
+
+    def checked(masked: bool) -> CheckedEnvironment | CheckedVector:
+        if isinstance(made, VectorEnv):
+            return CheckedVector(made, recipe.options, masked)
+        return CheckedEnvironment(made, recipe.options, masked)
+
+    try:
+        return checked(masked=checked(masked=False).gives_masks(0))
+    except Misbehaviour as misbehaviour:
+        raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
+
+
+def _try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
     seconds = []
     try:
         environment.reset(0)
         for _ in range(TRIED_STEPS):
-            action = _first_action(environment)
+            action = _first_action(environment.spec, environment.mask)
             began = time.perf_counter()
             _, _, terminated, truncated = environment.step(action)
             seconds.append(time.perf_counter() - began)
@@ -104,20 +127,24 @@ def try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
     return Probe(recipe, environment.spec, spaces, float(np.median(seconds)), remarks)
 
 
-def says_which_actions_are_allowed(environment: CheckedEnvironment, task: str) -> bool:
-    """Finds out whether an environment gives masks of its actions."""
+def _try_out_vector(vector: CheckedVector, recipe: Recipe) -> Probe:
     try:
-        return environment.gives_masks(0)
+        vector.reset(0)
+        began = time.perf_counter()
+        for _ in range(TRIED_STEPS):
+            vector.step(np.stack([_first_action(vector.spec, mask) for mask in vector.masks]))
+        seconds = (time.perf_counter() - began) / TRIED_STEPS / vector.count
     except Misbehaviour as misbehaviour:
-        raise _does_not_work(task, misbehaviour) from misbehaviour
+        raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
+    remarks = tuple(vector.translator.remarks)
+    return Probe(recipe, vector.spec, describe_spaces(vector.vector), seconds, remarks, vector.count)
 
 
-def _first_action(environment: CheckedEnvironment) -> Array:
+def _first_action(spec: Spec, allowed: Array | None) -> Array:
     """Returns the middle of every number, and the first allowed option of every choice."""
-    spec = environment.spec
     action, start = np.zeros(spec.action_size, np.float32), spec.continuous
     for options in spec.choices:
-        mask = np.ones(options) if environment.mask is None else environment.mask[start - spec.continuous :][:options]
+        mask = np.ones(options) if allowed is None else allowed[start - spec.continuous :][:options]
         action[start + mask.argmax()] = 1
         start += options
     return action
@@ -127,6 +154,14 @@ def _does_not_work(task: str, misbehaviour: Misbehaviour) -> MRQError:
     return MRQError(f"the environment of {task} does not work: {misbehaviour}.")
 
 
-def describe_spaces(environment: Environment) -> dict[str, str]:
-    """Returns an environment's spaces as text."""
-    return {"observation": repr(environment.observation_space), "action": repr(environment.action_space)}
+def spaces_of(made: Made) -> tuple[Space[Any], Space[Any]]:
+    """Returns the spaces of an environment's observations and actions; those of one of them, if it is a VectorEnv."""
+    if isinstance(made, VectorEnv):
+        return made.single_observation_space, made.single_action_space
+    return made.observation_space, made.action_space
+
+
+def describe_spaces(made: Made) -> dict[str, str]:
+    """Returns these spaces as text."""
+    observations, actions = spaces_of(made)
+    return {"observation": repr(observations), "action": repr(actions)}

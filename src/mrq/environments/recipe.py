@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from mrq.environments.contacts import EarlierMargins
-from mrq.environments.making import Environment, has_paper_contacts, import_module, make
+from mrq.environments.making import Environment, Made, has_paper_contacts, import_module, make, single
 from mrq.environments.options import EnvironmentOptions, Wrapper, texts
 from mrq.environments.tasks import module_of
 from mrq.errors import MRQError, one_line
@@ -32,14 +32,18 @@ class Recipe(NamedTuple):
     options: EnvironmentOptions = EnvironmentOptions()
     in_evaluations: bool = False
 
-    def make(self, **kwargs: Any) -> Environment:
-        """Makes the environment, with further keyword arguments."""
+    def make(self, **kwargs: Any) -> Made:
+        """Makes the environment, or its VectorEnv, with further keyword arguments."""
         options = self.options
         given = options.kwargs(self.in_evaluations) | kwargs
-        environment = make(self.task, given, options.max_episode_steps, options.contacts == "paper")
+        made = make(self.task, given, options.max_episode_steps, options.contacts == "paper")
         for wrapper in options.wrappers:
-            environment = _wrapped(environment, wrapper)
-        return environment
+            made = _wrapped(made, wrapper)
+        return made
+
+    def make_one(self) -> Environment:
+        """Makes the environment; refuses a VectorEnv."""
+        return single(self.make(), self.task)
 
     @property
     def code(self) -> str:
@@ -94,7 +98,7 @@ def _text_of(wrapper: Any) -> str:
     return Wrapper(wrapper.entry_point, dict(wrapper.kwargs)).text
 
 
-def _wrapped(environment: Environment, wrapper: Wrapper) -> Environment:
+def _wrapped(made: Made, wrapper: Wrapper) -> Made:
     if _is_of_gymnasium(wrapper, WITH_MEMORY):
         raise MRQError(
             f"the wrapper {wrapper.place} computes running means, which would differ between training, evaluations and "
@@ -105,11 +109,14 @@ def _wrapped(environment: Environment, wrapper: Wrapper) -> Environment:
     if not callable(make):
         raise MRQError(f"the module {module!r} has no wrapper {name!r}; give --wrapper module:Class.")
     try:
-        wrapped: Environment = make(environment, **wrapper.kwargs)
+        wrapped: Made = make(made, **wrapper.kwargs)
     except Exception as error:
         raise MRQError(f"the wrapper {wrapper.text} could not be made: {one_line(error)}.") from error
-    if not isinstance(wrapped, gym.Env):
-        raise MRQError(f"the wrapper {wrapper.text} returned {type(wrapped).__name__}; it must return a gymnasium.Env.")
+    kind = gym.vector.VectorEnv if isinstance(made, gym.vector.VectorEnv) else gym.Env
+    if not isinstance(wrapped, kind):
+        raise MRQError(
+            f"the wrapper {wrapper.text} returned {type(wrapped).__name__}; it must return a gymnasium.{kind.__name__}."
+        )
     return wrapped
 
 

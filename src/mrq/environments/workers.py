@@ -39,7 +39,7 @@ RESET, STEP, REPLAY, CLOSE = b"r", b"s", b"p", b"c"
 class Assignment(NamedTuple):
     """What a process needs to know to make and serve its environments."""
 
-    members: list[int]  # the agents whose environments it has
+    members: list[int]  # its environments
     recipes: Sequence[Recipe]
     names: Sequence[str]
     specs: Sequence[Spec]
@@ -62,6 +62,8 @@ class WorkerEnvironments:
     `seconds` are what a step of each environment takes, `timeout` what a process may take to answer.
     """
 
+    begin_by_themselves = False
+
     def __init__(
         self,
         recipes: Sequence[Recipe],
@@ -80,7 +82,7 @@ class WorkerEnvironments:
         self._memory = RawArray("b", _row(self.spec).itemsize * len(recipes))
         self._rows = _rows(self._memory, self.spec)
         self._selector = selectors.DefaultSelector()
-        self._workers: dict[int, Worker] = {}  # by agent; lost ones are removed
+        self._workers: dict[int, Worker] = {}  # by environment; lost ones are removed
         self._waiting: set[Worker] = set()  # those that have not answered yet
         atexit.register(self.close)  # before multiprocessing waits for children, which ignore its SIGTERM
         try:
@@ -94,29 +96,30 @@ class WorkerEnvironments:
             raise
 
     def reset(self, which: Array, seeds: Sequence[int], step: int) -> tuple[Array, Faults]:
-        """Begins an episode for the agents where `which` is true; returns first frames (agents, *frame_shape)."""
+        """Begins episodes where `which` (environments,) is true; returns first frames (environments, *frame_shape)."""
         succeeded = self._ask(RESET, which, step, "seed", seeds)
         return self._results(succeeded, "frame")[0], self._faults(which)
 
     def step(self, which: Array, actions: Array, step: int) -> tuple[Transitions, Faults]:
-        """Steps the agents where `which` is true."""
+        """Steps the environments where `which` is true."""
         succeeded = self._ask(STEP, which, step, "action", actions)
         results = self._results(succeeded, "reward", "terminated", "truncated", "frame")
         return Transitions(actions, *results), self._faults(which)
 
-    def replay_episode(self, agent: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
-        """Replays an agent's episode; returns its last frame, or None if the episode ended early."""
-        which = np.arange(len(self.names)) == agent
+    def replay_episode(self, environment: int, seed: int, actions: Array) -> tuple[Array | None, Faults]:
+        """Replays an environment's episode; returns its last frame, or None if the episode ended early."""
+        which = np.arange(len(self.names)) == environment
         self._collect_leftovers()
-        if agent not in self._failed:
-            self._rows["seed"][agent] = seed
-            self._send(self._workers[agent], COMMAND.pack(REPLAY, agent) + np.asarray(actions, np.float32).tobytes())
-            timeout = self._timeout + 10 * self._seconds[agent] * len(actions)  # one answer for many steps
+        if environment not in self._failed:
+            self._rows["seed"][environment] = seed
+            command = COMMAND.pack(REPLAY, environment) + np.asarray(actions, np.float32).tobytes()
+            self._send(self._workers[environment], command)
+            timeout = self._timeout + 10 * self._seconds[environment] * len(actions)  # one answer for many steps
             self._collect("failed while its episode was replayed", timeout)
         faults = self._faults(which)
-        if agent in self._failed or self._rows["terminated"][agent]:
+        if environment in self._failed or self._rows["terminated"][environment]:
             return None, faults
-        frame: Array = self._rows["frame"][agent].copy()
+        frame: Array = self._rows["frame"][environment].copy()
         return frame, faults
 
     def close(self) -> None:
@@ -168,18 +171,18 @@ class WorkerEnvironments:
     def _faults(self, which: Array) -> Faults:
         """Returns what has gone wrong since the last call, and earlier failures of the environments in `which`."""
         failed = {
-            agent: sentence for agent, sentence in self._failed.items() if which[agent] or agent in self._newly_failed
+            place: sentence for place, sentence in self._failed.items() if which[place] or place in self._newly_failed
         }
         faults = Faults(failed, frozenset(self._restarted))
         self._newly_failed.clear()
         self._restarted.clear()
         return faults
 
-    def _fail(self, agent: int, sentence: str) -> None:
-        if agent not in self._failed:
-            self._failed[agent] = sentence
-            self._newly_failed.add(agent)
-            self._restarted.discard(agent)
+    def _fail(self, place: int, sentence: str) -> None:
+        if place not in self._failed:
+            self._failed[place] = sentence
+            self._newly_failed.add(place)
+            self._restarted.discard(place)
 
     def _send(self, worker: Worker, message: bytes) -> None:
         self._waiting.add(worker)
@@ -208,8 +211,8 @@ class WorkerEnvironments:
                     continue
                 self._waiting.discard(worker)
                 if answer:
-                    for agent, sentence in pickle.loads(answer).items():
-                        self._fail(agent, sentence)
+                    for place, sentence in pickle.loads(answer).items():
+                        self._fail(place, sentence)
             if not ready:
                 for worker in list(self._waiting):
                     why = worker.child.how_it_ended()
@@ -280,7 +283,7 @@ def _row(spec: Spec) -> np.dtype[Any]:
 
 
 def _rows(memory: Any, spec: Spec) -> dict[str, Array]:
-    """Returns the shared memory by field, each (agents, ...)."""
+    """Returns the shared memory by field, each (environments, …)."""
     rows = np.frombuffer(memory, _row(spec))
     return {name: rows[name] for name in rows.dtype.names or ()}
 
@@ -305,7 +308,7 @@ def _make(assignment: Assignment) -> LocalEnvironments:
     for place, member in enumerate(assignment.members):
         assignment.at_work[0] = place
         recipe, spec = assignment.recipes[member], assignment.specs[member]
-        made.append(CheckedEnvironment(recipe.make(), recipe.options, spec.masked))
+        made.append(CheckedEnvironment(recipe.make_one(), recipe.options, spec.masked))
         refuse_changed_spaces(names[place], spec, made[-1].spec)
     at_work = np.frombuffer(assignment.at_work, np.int64)
     at_work[0] = IDLE

@@ -12,12 +12,19 @@ FLAGS = ("rewards", "terminated", "complete", "preceding")  # a slot's numbers, 
 UPDATES_MEMORY = 4_000_000_000  # bytes that updates on images may need beside the replay
 
 
-def slots_needed(total_steps: int, settings: ReplaySettings) -> int:
+def slots_needed(total_steps: int, settings: ReplaySettings, copies: int = 1) -> int:
     """Returns the slots that so many steps fill: one per observation, in episodes that may be a single step long.
 
-    Deviation: the capacity counts observations, of which an episode has one more than transitions.
+    Each of an agent's environments, its copies, has as many of them. Deviation: the capacity counts observations, of
+    which an episode has one more than transitions.
     """
-    return min(settings.capacity, max(2 * total_steps, SMALLEST_CAPACITY))
+    if settings.capacity < copies * SMALLEST_CAPACITY:
+        raise MRQError(
+            f"replay_capacity is {settings.capacity:,}; with {copies:,} environments it must be at least "
+            f"{copies * SMALLEST_CAPACITY:,}."
+        )
+    each = max(2 * -(-total_steps // copies), SMALLEST_CAPACITY)
+    return copies * min(settings.capacity // copies, each)
 
 
 def bytes_needed(agents: int, spec: Spec, slots: int) -> tuple[int, int]:

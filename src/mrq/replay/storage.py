@@ -12,26 +12,29 @@ from mrq.replay.staging import Staging
 
 
 class Storage:
-    """A ring of slots per agent. One slot more takes what is written for no agent, so every write has the same shape.
+    """A ring of slots per environment. An agent's environments, its copies, take turns: slot s is of copy s % copies.
 
-    A slot's numbers lie side by side, so that one look-up finds them all.
+    One slot more takes what is written for none, so every write has the same shape. A slot's numbers lie side by side,
+    so that one look-up finds them all.
     """
 
     frames: Tensor  # (agents, slots + 1, *frame_shape)
     records: Tensor  # (agents, slots + 1, flags and action)
     priorities: Priorities
 
-    def __init__(self, agents: int, spec: Spec, settings: ReplaySettings, slots: int, device: torch.device) -> None:
-        self.spec, self.settings, self.device = spec, settings, device
+    def __init__(
+        self, agents: int, spec: Spec, settings: ReplaySettings, slots: int, device: torch.device, copies: int
+    ) -> None:
+        self.spec, self.settings, self.device, self.copies = spec, settings, device, copies
         self.terminated_before = torch.zeros(agents, dtype=torch.bool, device=device)  # has any episode terminated?
         self.rows = torch.arange(agents, device=device)
         self.allocate(slots)
         self.staged = Staging(
             device,
-            slots=((agents, 2 + settings.horizon + spec.history), torch.int64),
-            records=((agents, 2, len(FLAGS) + spec.action_size), torch.float32),
-            ready=((agents, settings.horizon), torch.bool),
-            frames=((agents, *spec.frame_shape), self.frames.dtype),
+            slots=((agents, copies * (2 + settings.horizon + spec.history)), torch.int64),
+            records=((agents, 2 * copies, len(FLAGS) + spec.action_size), torch.float32),
+            ready=((agents, copies * settings.horizon), torch.bool),
+            frames=((agents, copies, *spec.frame_shape), self.frames.dtype),
         )
 
     def allocate(self, slots: int) -> None:
@@ -70,14 +73,14 @@ class Storage:
 
     def write(self) -> None:
         """Writes what is staged to its slots."""
-        staged, rows = self.staged.device, self.rows[:, None]
+        staged, rows, copies = self.staged.device, self.rows[:, None], self.copies
         slots = staged["slots"]
-        self.records[rows, slots[:, :2]] = staged["records"]
-        self.frames[self.rows, slots[:, 1]] = staged["frames"]
-        self.terminated_before |= staged["records"][:, 0, FLAGS.index("terminated")] > 0
+        self.records[rows, slots[:, : 2 * copies]] = staged["records"]
+        self.frames[rows, slots[:, copies : 2 * copies]] = staged["frames"]
+        self.terminated_before |= (staged["records"][:, :copies, FLAGS.index("terminated")] > 0).any(1)
         risen = torch.where(staged["ready"], self.priorities.highest[:, None], 0.0)
-        lost = risen.new_zeros(len(risen), self.spec.history)
-        self.priorities.set(rows, slots[:, 2:], torch.cat([risen, lost], 1))
+        lost = risen.new_zeros(len(risen), copies * self.spec.history)
+        self.priorities.set(rows, slots[:, 2 * copies :], torch.cat([risen, lost], 1))
 
     def windows(self, uniforms: Tensor, states: Sequence[int]) -> Windows:
         """Returns windows for uniforms (agents, count), with their states at the ascending offsets `states`.
@@ -85,13 +88,13 @@ class Storage:
         The last of these is the window's horizon. After a termination the terminal observation is repeated, with
         zero actions and rewards, and `alive` is 0.
         """
-        horizon, rows = states[-1], self.rows[:, None, None]
+        horizon, rows, copies = states[-1], self.rows[:, None, None], self.copies
         first = self.priorities.draw(uniforms)[..., None]  # (agents, count, 1)
-        steps = (first + torch.arange(horizon, device=self.device)) % self.slots
+        steps = (first + copies * torch.arange(horizon, device=self.device)) % self.slots
         continuing = (1 - self.terminated[rows, steps]).cumprod(-1)
         alive = torch.cat([torch.ones_like(continuing[..., :1]), continuing], -1)  # (agents, count, horizon + 1)
         offsets = (alive.cumsum(-1) - alive).long()  # how far the episode went before each step
-        path = (first + offsets) % self.slots
+        path = (first + copies * offsets) % self.slots
         records = self.records[rows, path[..., :-1]]
         return Windows(
             slots=first.squeeze(-1),
@@ -108,5 +111,5 @@ class Storage:
             return self.frames[rows, slots]
         back = torch.arange(self.spec.history - 1, -1, -1, device=self.device)
         back = torch.minimum(back, self.preceding[rows, slots].long()[..., None])  # repeats an episode's first frame
-        stacks = self._rows[rows[..., None], (slots[..., None] - back) % self.slots]
+        stacks = self._rows[rows[..., None], (slots[..., None] - self.copies * back) % self.slots]
         return stacks.view(self.frames.dtype).view(*slots.shape, *self.spec.state_shape)

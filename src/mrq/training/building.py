@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from mrq.algorithms.algorithm import Setup
+from mrq.algorithms.algorithm import Algorithm, Setup
 from mrq.algorithms.registry import algorithm_of
 from mrq.environments.environments import Environments
 from mrq.errors import MRQError
@@ -19,7 +19,7 @@ from mrq.training.population import Population
 
 def build_population(
     identities: Sequence[Identity],
-    environments: Environments,
+    environments: Environments,  # the same number for each agent, an agent's side by side
     hyperparameters: Any,  # an algorithm's; they say which one trains
     device: torch.device,
     dtype: torch.dtype = torch.float32,  # in which matrices are multiplied
@@ -27,19 +27,32 @@ def build_population(
 ) -> Population:
     """Builds the agents as they are at the very start. `Population.expect` makes room for their training."""
     algorithm, h, spec = algorithm_of(hyperparameters), hyperparameters, environments.spec
-    algorithm.refuse(environments.specs, [identity.task for identity in identities])
+    copies = len(environments.names) // len(identities)
+    agents, specs = len(identities), environments.specs[::copies]
+    algorithm.refuse(specs, [identity.task for identity in identities])
     if len(identities) > 1 and not algorithm.in_populations:
         raise MRQError(f"{algorithm.title} trains one agent at a time; give one task and one seed.")
-    replay = Replay(environments.specs, h.replay, slots_needed(0, h.replay), device)
-    agents = len(identities)
+    if copies > 1:
+        _refuse_copies(copies, algorithm, h)
+    replay = Replay(specs, h.replay, slots_needed(0, h.replay, copies), device, copies)
     exchange = Exchange(
         device,
-        observations=(agents, spec.history, *spec.frame_shape),
+        observations=(agents, copies, spec.history, *spec.frame_shape),
         observation_dtype=replay.frames.dtype,
-        actions=(agents, spec.action_size),
+        actions=(agents, copies, spec.action_size),
     )
-    learner = algorithm.learner(
-        Setup(identities, environments.specs, h, replay, exchange, device, dtype, overlap),
-    )
+    learner = algorithm.learner(Setup(identities, specs, h, replay, exchange, device, dtype, overlap, copies))
     acting = Acting(learner, exchange)
     return Population(identities, h, environments, replay, learner, acting, device, overlap)
+
+
+def _refuse_copies(copies: int, algorithm: Algorithm, hyperparameters: Any) -> None:
+    """Refuses several environments per agent where the algorithm takes one, or would have nothing to learn from."""
+    if not algorithm.in_populations:
+        raise MRQError(f"{algorithm.title} takes one environment per agent; give one instead of {copies:,}.")
+    random_steps, horizon = hyperparameters.random_steps, hyperparameters.replay.horizon
+    if random_steps < copies * horizon:
+        raise MRQError(
+            f"random_steps is {random_steps:,}; with {copies:,} environments per agent it must be at least "
+            f"{copies * horizon:,}, so that each of them has taken the {horizon} steps of one window."
+        )

@@ -1,39 +1,63 @@
 """The environments that agents are trained and evaluated in: in this process, or in others where that is faster."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gymnasium.vector import VectorEnv
 
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
 from mrq.environments.local import LocalEnvironments
-from mrq.environments.making import Environment
+from mrq.environments.making import Made, single
 from mrq.environments.options import EnvironmentOptions
-from mrq.environments.probing import Probe, says_which_actions_are_allowed
+from mrq.environments.probing import Probe, checked_as_it_is
+from mrq.environments.recipe import Recipe
+from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
+from mrq.errors import MRQError
 from mrq.interface import Identity
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
 
 
+def with_vectors(settings: Settings, probes: dict[str, Probe]) -> Settings:
+    """Returns settings with as many environments per agent as the tasks' VectorEnvs have, if they make some."""
+    sizes = {probe.copies for probe in probes.values()}
+    if sizes == {None}:
+        return settings
+    if len(sizes) > 1:
+        raise MRQError("these tasks make different numbers of environments at once; train them in separate calls.")
+    (size,) = sizes
+    assert size is not None, "it is not the only one"
+    if settings.envs not in (1, size):
+        raise MRQError(f"--envs is {settings.envs:,}, but the VectorEnv has {size:,} environments; leave out --envs.")
+    return replace(settings, envs=size)
+
+
 def make_environments(
     identities: Sequence[Identity],
     probes: dict[str, Probe],
     settings: Settings,
-    copies: int = 1,
+    copies: int,
     in_evaluations: bool = False,
 ) -> Environments:
     """Makes `copies` environments per agent, side by side; in processes of their own where that is faster."""
-    identities = [identity for identity in identities for _ in range(copies)]
-    tried, names = [probes[identity.task] for identity in identities], [identity.name for identity in identities]
-    specs, seconds = [probe.spec for probe in tried], [probe.seconds for probe in tried]
+    tried = [probes[identity.task] for identity in identities]
     recipes = [probe.recipe._replace(in_evaluations=in_evaluations) for probe in tried]
+    if any(probe.copies for probe in tried):
+        return _make_vectors(identities, recipes, copies)
+    names = [identity.name for identity in identities for _ in range(copies)]
+    recipes = [recipe for recipe in recipes for _ in range(copies)]
+    specs = [probe.spec for probe in tried for _ in range(copies)]
+    seconds = [probe.seconds for probe in tried for _ in range(copies)]
     processes = settings.workers
     if processes is None:
         processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
     if processes == 0:
         pairs = zip(recipes, specs, strict=True)
-        made = [CheckedEnvironment(recipe.make(), recipe.options, spec.masked) for recipe, spec in pairs]
+        made = [CheckedEnvironment(recipe.make_one(), recipe.options, spec.masked) for recipe, spec in pairs]
         environments = LocalEnvironments(made, names)
         for name, spec, found in zip(names, specs, environments.specs, strict=True):
             refuse_changed_spaces(name, spec, found)
@@ -41,13 +65,32 @@ def make_environments(
     return WorkerEnvironments(recipes, names, specs, seconds, processes, settings.environment_timeout)
 
 
-def environments_of(
-    identity: Identity, environments: Sequence[Environment], options: EnvironmentOptions
-) -> LocalEnvironments:
+def _make_vectors(identities: Sequence[Identity], recipes: Sequence[Recipe], copies: int) -> VectorEnvironments:
+    """Makes a VectorEnv per agent, in this process."""
+    vectors = []
+    for identity, recipe in zip(identities, recipes, strict=True):
+        vector = checked_as_it_is(recipe.make(), recipe)
+        if not isinstance(vector, CheckedVector) or vector.count != copies:
+            raise MRQError(
+                f"{identity.task} must make a VectorEnv of {copies:,} environments, as when the training began."
+            )
+        vectors.append(vector)
+    return VectorEnvironments(vectors, [identity.name for identity in identities])
+
+
+def made_by(make: Callable[[], Made], count: int) -> list[Made]:
+    """Makes so many environments, or one VectorEnv."""
+    first = make()
+    return [first] if isinstance(first, VectorEnv) else [first, *(make() for _ in range(count - 1))]
+
+
+def environments_of(identity: Identity, made: Sequence[Made], options: EnvironmentOptions) -> Environments:
     """Wraps one agent's environments, in this process."""
-    masked = says_which_actions_are_allowed(CheckedEnvironment(environments[0], options), identity.task)
-    checked = [CheckedEnvironment(environment, options, masked) for environment in environments]
-    return LocalEnvironments(checked, [identity.name] * len(checked))
+    first = checked_as_it_is(made[0], Recipe(identity.task, options))
+    if isinstance(first, CheckedVector):
+        return VectorEnvironments([first], [identity.name])
+    others = [CheckedEnvironment(single(one, identity.task), options, first.spec.masked) for one in made[1:]]
+    return LocalEnvironments([first, *others], [identity.name] * len(made))
 
 
 def evaluation_environments(
@@ -56,5 +99,5 @@ def evaluation_environments(
     """Makes the environments of evaluations, or none where nothing is to be evaluated."""
     if not settings.evaluation_period:
         return None
-    copies = min(settings.evaluation_episodes, EVALUATED_AT_ONCE)
-    return make_environments(identities, probes, settings, copies, in_evaluations=True)
+    at_once = probes[identities[0].task].copies or min(settings.evaluation_episodes, EVALUATED_AT_ONCE)
+    return make_environments(identities, probes, settings, at_once, in_evaluations=True)

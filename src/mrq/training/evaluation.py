@@ -65,19 +65,18 @@ def evaluate(
     carried = learner.carries(copies)
     returns, lengths, failed = np.zeros(count), np.zeros(count, int), dict[int, str]()
     chances = np.repeat([0.0 if deterministic else protocol_of(each.task).random_action for each in identities], copies)
-    playing = np.array([bool(plan) for plan in plans])
-    if active is not None:
-        playing &= np.repeat(active, copies)
-    beginning = playing.copy()
+    evaluated = np.ones(count, bool) if active is None else np.repeat(active, copies)
+    playing = evaluated & [bool(plan) for plan in plans]
+    beginning, waiting = evaluated, np.zeros(count, bool)  # those that wait begin an episode with their next step
     while playing.any():
         if interrupted():
             return None
+        episode_seeds = [0] * count
+        for place in np.flatnonzero((beginning | waiting) & playing).tolist():
+            seed = identities[place // copies].seed
+            generators[place] = generator(seed, Stream.EVALUATION, step, plans[place][0])
+            episode_seeds[place] = int(generators[place].integers(2**31))
         if beginning.any():
-            episode_seeds = [0] * count
-            for place in np.flatnonzero(beginning).tolist():
-                seed = identities[place // copies].seed
-                generators[place] = generator(seed, Stream.EVALUATION, step, plans[place][0])
-                episode_seeds[place] = int(generators[place].integers(2**31))
             frames, faults = environments.reset(beginning, episode_seeds, step)
             history.begin(beginning, frames)
             _begin(carried, beginning, len(identities))
@@ -97,15 +96,20 @@ def evaluate(
                 actions[place] = np.arange(actions.shape[1]) == choice
         played, faults = environments.step(playing, actions, step)
         history.append(played.next_frames)
-        returns += played.rewards
-        lengths += playing
+        if waiting.any():
+            history.begin(waiting, played.next_frames)
+            _begin(carried, waiting, len(identities))
+        returns, lengths = np.where(waiting, 0, returns + played.rewards), np.where(waiting, 0, lengths + playing)
         playing[list(faults.failed)] = False
         failed |= faults.failed
         beginning = _lost(faults.restarted, playing)
-        ended = playing & ~beginning & (played.terminated | played.truncated | (lengths >= LONGEST_EPISODE))
+        over = playing & ~beginning & (played.terminated | played.truncated)
+        ended = over | (playing & ~beginning & (lengths >= LONGEST_EPISODE))
         for place in np.flatnonzero(ended).tolist():
             results[place // copies][plans[place].pop(0)] = (float(returns[place]), int(lengths[place]))
-            playing[place] = beginning[place] = bool(plans[place])
+            playing[place] = bool(plans[place])
+        waiting = over & playing & environments.begin_by_themselves
+        beginning |= ended & playing & ~waiting
     evaluations = []
     for result in results:
         played_episodes = [result[episode] for episode in range(episodes)] if len(result) == episodes else []

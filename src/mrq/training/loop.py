@@ -56,10 +56,10 @@ def train(
                 last_checkpoint = time.monotonic()
             if ended := step(population):
                 listener.episodes_end(population.steps, ended)
-            if population.steps == random_steps:
+            if random_steps <= population.steps < random_steps + population.copies:
                 compiling = "; compiling takes a minute or two" if population.compiled else ""
-                listener.message(f"step {random_steps:,}: random steps are over, learning begins{compiling}")
-                pace.restart(random_steps)
+                listener.message(f"step {population.steps:,}: random steps are over, learning begins{compiling}")
+                pace.restart(population.steps)
             pace.mark(population.steps)
             if population.ends_period:
                 listener.metrics(population.steps, _metrics(population), pace.steps_per_second)
@@ -70,17 +70,20 @@ def train(
         listener.training_ends(population.steps)
 
 
-def step(population: Population) -> dict[int, Episode]:
-    """Takes one environment step with every agent; returns the episodes that it ended, by agent."""
+def step(population: Population) -> dict[int, list[Episode]]:
+    """Takes one step in every environment; returns the episodes that it ended, by agent."""
     _choose(population)
     actions = population.acting.actions()
-    transitions, failed = population.episodes.step(population.active, actions, population.steps)
+    transitions, failed = population.episodes.step(population.stepping, actions, population.steps)
     population.drop_failed(failed)
     population.replay.append(transitions)
-    population.acting.see(transitions.next_frames)
+    population.acting.see(transitions)
     population.learner.observe(transitions)
-    population.steps += 1
-    ended = population.episodes.count(transitions, population.active)
+    population.steps += population.copies
+    ended = population.episodes.count(transitions, population.stepping)
+    if transitions.began is not None:
+        population.learner.begin(transitions.began)
+        population.episodes.began(transitions.began)
     if population.overlap:
         # Deviation: an action is chosen before the update that the step before it calls for, rather than after it, so
         # that the environments step while the device updates.

@@ -8,7 +8,7 @@ class Pace:
     """Measures steps per second over the last few whole periods, because updates come in bursts."""
 
     def __init__(self, steps: int, period: int) -> None:
-        self._period = period
+        self._period, self._last = period, steps
         self._marks: deque[tuple[float, int]] = deque([(time.monotonic(), steps)], maxlen=5)
 
     @property
@@ -18,9 +18,10 @@ class Pace:
         return (steps - earlier) / (now - then) if now > then else 0.0
 
     def mark(self, steps: int) -> None:
-        """Is told of every step."""
-        if steps % self._period == 0:
+        """Is told how many steps have been taken, whenever there are more."""
+        if steps // self._period > self._last // self._period:
             self._marks.append((time.monotonic(), steps))
+        self._last = steps
 
     def restart(self, steps: int) -> None:
         """Measures from here on, as when training begins."""

@@ -9,14 +9,14 @@ import imageio
 import numpy as np
 
 from mrq.bounds import MOST_EPISODES, Between
-from mrq.environments.making import Environment
+from mrq.environments.making import Made
 from mrq.environments.probing import describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Say
 from mrq.training.building import build_population
 from mrq.training.devices import chosen_device, set_precision
-from mrq.training.environments import EVALUATED_AT_ONCE, environments_of
+from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
 from mrq.training.evaluation import Evaluation, evaluate
 from mrq.training.run_folder import RunFolder
 
@@ -48,7 +48,7 @@ def play(
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     recipe = run.recipe(environment)._replace(in_evaluations=True)
-    made = [recipe.make(**options) for _ in range(at_once)]
+    made = made_by(lambda: recipe.make(**options), at_once)
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)
@@ -85,7 +85,7 @@ class Film:
         self.path, self.frames = path, 0
         self._writer: Any = None
 
-    def take(self, environment: Environment) -> None:
+    def take(self, environment: Made) -> None:
         """Adds a picture."""
         if self.frames == LONGEST_FILM:
             return
@@ -105,14 +105,14 @@ class Film:
         if self._writer is not None:
             self._writer.close()
 
-    def _options(self, environment: Environment) -> dict[str, Any]:
+    def _options(self, environment: Made) -> dict[str, Any]:
         rate = float(environment.metadata.get("render_fps") or 30)
         if self.path.suffix == ".mp4":
             return {"fps": rate, "macro_block_size": 2}
         return {"duration": 1000 / rate, "loop": 0}
 
 
-def _picture(environment: Environment) -> Array:
+def _picture(environment: Made) -> Array:
     try:
         picture = environment.render()
     except Exception as error:

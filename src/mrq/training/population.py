@@ -10,10 +10,10 @@ from mrq.algorithms.algorithm import Learner
 from mrq.bounds import MOST_STEPS
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.errors import MRQError
-from mrq.interface import Identity
+from mrq.interface import Array, Identity
 from mrq.replay.allocation import slots_needed
 from mrq.replay.buffer import Replay
-from mrq.restoring import is_count, refuse_unless
+from mrq.restoring import is_count, joined, refuse_unless, separated
 from mrq.training.acting import Acting
 from mrq.training.checkpoint import AgentState
 from mrq.training.episodes import Episodes
@@ -44,13 +44,23 @@ class Population:
         self.works = (*replay.works, *learner.works)
         self.on_fault: Callable[[int, MRQError], None] = _raise  # is told of an agent that cannot continue
         self.active = np.ones(len(identities), bool)
-        self.steps = 0  # environment steps taken, by each agent
+        self.steps = 0  # environment steps taken, by each agent in all its environments together
         self.evaluated_at = -1  # the step of the last evaluation
         self.seconds = np.zeros(len(identities))  # of training so far
 
     @property
     def names(self) -> list[str]:
         return [identity.name for identity in self.identities]
+
+    @property
+    def copies(self) -> int:
+        """How many environments each agent has: the steps it takes at once."""
+        return self.replay.copies
+
+    @property
+    def stepping(self) -> Array:
+        """In which environments (environments,) agents still train."""
+        return np.repeat(self.active, self.copies)
 
     @property
     def compiled(self) -> bool:
@@ -65,20 +75,24 @@ class Population:
     @property
     def begins_period(self) -> bool:
         """Whether a period of the learner begins with this step's updates."""
-        return self.learns and self._learning_steps % self.learner.period == 1 % self.learner.period
+        return self.learns and self._reaches_period(self._learning_steps - 1)
 
     @property
     def ends_period(self) -> bool:
         """Whether a period of the learner ends with this step's updates."""
-        return self.learns and self._learning_steps % self.learner.period == 0
+        return self.learns and self._reaches_period(self._learning_steps)
 
     @property
     def _learning_steps(self) -> int:
         return self.steps - int(self.hyperparameters.random_steps)
 
+    def _reaches_period(self, steps: int) -> bool:
+        """Says whether a multiple of the learner's period is among the last `copies` steps up to this one."""
+        return steps // self.learner.period > (steps - self.copies) // self.learner.period
+
     def expect(self, total_steps: int) -> None:
         """Makes room for what training up to `total_steps` will bring."""
-        if self.replay.make_room(slots_needed(total_steps, self.hyperparameters.replay)):
+        if self.replay.make_room(slots_needed(total_steps, self.hyperparameters.replay, self.copies)):
             for work in self.works:
                 work.renew()
         self.learner.expect(total_steps)
@@ -87,13 +101,13 @@ class Population:
         """Stops training one agent; its place is still computed, for nothing."""
         if self.active[agent]:
             self.active[agent] = False
-            self.on_fault(agent, fault)  # it may save the agent, and whether its episode is over
-            self.episodes.over[agent] = False
+            self.on_fault(agent, fault)  # it may save the agent, and whether its episodes are over
+            self.episodes.abandon(self._environments_of(agent))
 
     def drop_failed(self, failed: Mapping[int, str]) -> None:
         """Drops the agents whose environments failed."""
-        for agent, sentence in failed.items():
-            self.drop(agent, EnvironmentFault(sentence))
+        for environment, sentence in failed.items():
+            self.drop(environment // self.copies, EnvironmentFault(sentence))
 
     def drop_diverged(self) -> None:
         """Drops the agents with a loss that is NaN or infinite. Looking at losses waits for a GPU."""
@@ -118,33 +132,39 @@ class Population:
             )
             self.drop(agent, MRQError(sentence))
 
-    def begin_anew(self, agent: int) -> None:
-        """Ends the current episode as if it had been truncated here."""
-        self.acting.forget(agent)
-        self.episodes.over[agent] = True
+    def begin_anew(self, environments: slice) -> None:
+        """Ends current episodes as if they had been truncated here."""
+        self.acting.forget(environments)
+        self.episodes.over[environments] = True
 
     def state_of(self, agent: int) -> AgentState:
         """Returns all that one agent needs to continue; refuses networks with NaN."""
-        next_action = self.acting.state_of(agent, self.environments.specs[agent].action_size)
         tensors, learner_counters = self.learner.state_of(agent)
         if not all(tensor.isfinite().all() for tensor in tensors.values()):
             raise LossFault(f"{self.names[agent]}: the networks hold NaN at step {self.steps:,}; nothing was saved.")
         arrays, replay_counters = self.replay.state_of(agent)
+        own, episodes = self._environments_of(agent), self.episodes
+        over = (episodes.over | episodes.waiting)[own]
+        size = self.learner.specs[agent].action_size
+        next_actions = [
+            None if is_over else self.acting.next_action(own.start + copy, size)
+            for copy, is_over in enumerate(over.tolist())
+        ]
         counters = {
             "steps": self.steps,
             "evaluated_at": self.evaluated_at,
             "seconds": float(self.seconds[agent]),
-            "episodes": int(self.episodes.begun[agent]),
-            "over": bool(self.episodes.over[agent]),
-            "episode_return": float(self.episodes.returns[agent]),
-            "next_action": next_action,
+            "episodes": joined(episodes.begun[own].tolist()),
+            "over": joined(over.tolist()),
+            "episode_return": joined(episodes.returns[own].tolist()),
+            "next_action": joined(next_actions),
             "replay": replay_counters,
             "learner": learner_counters,
         }
         return AgentState(tensors, arrays, counters)
 
     def load_state_of(self, agent: int, state: AgentState) -> str | None:
-        """Restores what `state_of` returned; returns a sentence where the environment could not be brought back."""
+        """Restores what `state_of` returned; returns a sentence where environments could not be brought back."""
         counters = state.counters
         self._check(agent, counters)
         self.expect(counters["steps"])
@@ -153,30 +173,44 @@ class Population:
         self.replay.load_state_of(agent, state.arrays, counters["replay"])
         self.steps, self.evaluated_at = counters["steps"], counters["evaluated_at"]
         self.seconds[agent] = counters["seconds"]
-        self.episodes.begun[agent] = counters["episodes"]
-        self.episodes.over[agent] = counters["over"]
-        self.episodes.returns[agent] = counters["episode_return"]
-        self.acting.load_state_of(agent, self.replay.present_state(agent), counters["next_action"])
-        if self.episodes.over[agent]:
+        own, episodes = self._environments_of(agent), self.episodes
+        begun, over, returns, next_actions = self._episode_counters(counters)
+        episodes.begun[own], episodes.over[own], episodes.returns[own] = begun, over, returns
+        seen = self.replay.present_states(agent)
+        sentences = []
+        for copy, environment in enumerate(range(own.start, own.stop)):
+            self.acting.restore(environment, seen[copy], next_actions[copy])
+            if over[copy]:
+                continue
+            is_back, faults = episodes.bring_back(environment)
+            if not is_back:
+                self.begin_anew(slice(environment, environment + 1))
+                sentences.append(next(iter(faults.failed.values()), None))
+        if not sentences:
             return None
-        is_back, faults = self.episodes.bring_back(agent)
-        if is_back:
-            return None
-        self.begin_anew(agent)
-        return next(iter(faults.failed.values()), None) or (
-            f"{self.names[agent]}: the episode could not be brought back to where it was; a new one begins."
+        which = "" if self.copies == 1 else f" in {len(sentences):,} of {self.copies:,} environments"
+        return sentences[0] or (
+            f"{self.names[agent]}: the episode could not be brought back to where it was{which}; a new one begins."
         )
+
+    def _environments_of(self, agent: int) -> slice:
+        return slice(agent * self.copies, (agent + 1) * self.copies)
+
+    def _episode_counters(self, counters: Mapping[str, Any]) -> tuple[list[Any], ...]:
+        """Returns what a checkpoint knows of each of an agent's episodes."""
+        names = ("episodes", "over", "episode_return", "next_action")
+        return tuple(separated(counters[name], self.copies) for name in names)
 
     def _check(self, agent: int, counters: Mapping[str, Any]) -> None:
         """Refuses counters that no training can have reached."""
-        steps, action = counters["steps"], counters["next_action"]
+        steps, size = counters["steps"], self.learner.specs[agent].action_size
         refuse_unless(is_count(steps, 0, MOST_STEPS) and is_count(counters["evaluated_at"], -1, steps), "the step")
-        refuse_unless(is_count(counters["episodes"]) and type(counters["over"]) is bool, "the episode")
         refuse_unless(0 <= counters["seconds"] < float("inf"), "the time")
-        refuse_unless(bool(np.isfinite(counters["episode_return"])), "the return")
-        size = self.environments.specs[agent].action_size
-        right = action is None or (len(action) == size and bool(np.isfinite(action).all()))
-        refuse_unless(right, "the next action")
+        for begun, over, total, action in zip(*self._episode_counters(counters), strict=True):
+            refuse_unless(is_count(begun) and type(over) is bool, "the episode")
+            refuse_unless(bool(np.isfinite(total)), "the return")
+            right = action is None or (len(action) == size and bool(np.isfinite(action).all()))
+            refuse_unless(right, "the next action")
 
 
 def _raise(agent: int, fault: MRQError) -> None:

@@ -245,7 +245,7 @@ class RunFolder:
             # Earlier versions had neither other algorithms nor every hyperparameter.
             defaults = asdict(self.settings.algorithm.hyperparameters())
             written = {"algorithm": default_algorithm().title} | written
-            written = {"environment": _as_read(EnvironmentOptions())} | written
+            written = {"environment": _as_read(EnvironmentOptions()), "envs": 1} | written
             same = written | {"hyperparameters": defaults | written["hyperparameters"]} == self.fingerprint
         if not same or counters["steps"] > self.settings.total_steps:
             raise MRQError(
@@ -412,6 +412,7 @@ def fingerprint(identity: Identity, settings: Settings) -> dict[str, Any]:
         "seed": identity.seed,
         "hyperparameters": asdict(settings.hyperparameters),
         "environment": _as_read(settings.environment),
+        "envs": settings.envs,
     }
 
 

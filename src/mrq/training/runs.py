@@ -23,7 +23,7 @@ from mrq.training.building import build_population
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
-from mrq.training.environments import evaluation_environments, make_environments
+from mrq.training.environments import evaluation_environments, make_environments, with_vectors
 from mrq.training.interruption import Interruption
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
@@ -79,6 +79,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
     probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
+    settings = with_vectors(settings, probes)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     for task in tasks:
         for remark in probes[task].remarks:
@@ -224,7 +225,7 @@ def make_population(
     """Makes the agents as they are at the very start, their environments, and room for their training."""
     device = chosen_device(settings.device)
     dtype = set_precision(settings, device)
-    environments = make_environments(identities, probes, settings)
+    environments = make_environments(identities, probes, settings, settings.envs)
     try:
         h, overlap = settings.hyperparameters, overlaps(settings, device)
         population = build_population(identities, environments, h, device, dtype, overlap)
@@ -250,7 +251,7 @@ def load(population: Population, agent: int, run: RunFolder, state: AgentState |
 def make_room(population: Population, settings: Settings, say: Say) -> None:
     """Says how much memory the replay will take, or refuses, and then takes it."""
     h = settings.hyperparameters
-    slots = slots_needed(settings.total_steps, h.replay)
+    slots = slots_needed(settings.total_steps, h.replay, population.copies)
     where = reserve(len(population.identities), population.environments.spec, slots, population.device)
     if population.learner.works:  # a library's algorithm has a replay of its own
         say(where)
@@ -275,8 +276,7 @@ def train_runs(
             train(population, evaluated, runs, settings, listeners, interrupted)
         except EnvironmentFault as fault:
             # The environments may no longer be where the replay believes them, but they may be called again.
-            for agent in range(len(population.identities)):
-                population.begin_anew(agent)
+            population.begin_anew(slice(None))
             if not runs:
                 raise
             raise EnvironmentFault(

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mrq.algorithms.algorithm import Algorithm
 from mrq.algorithms.registry import algorithm_of, default_algorithm
-from mrq.bounds import LARGEST_SEED, MOST_AGENTS, MOST_EPISODES, MOST_STEPS, Between, check_fields, option, shown
+from mrq.bounds import (
+    LARGEST_SEED,
+    MOST_AGENTS,
+    MOST_ENVIRONMENTS,
+    MOST_EPISODES,
+    MOST_STEPS,
+    Between,
+    check_fields,
+    option,
+    shown,
+)
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import protocol_of, suite_of
 from mrq.errors import MRQError
@@ -42,6 +52,8 @@ class Settings:
     """Precision of matrix products; auto is bf16 on a GPU that has it, else float32. tf32 is float32 on a CPU."""
     overlap: Switch = "auto"
     """Step environments while the device updates, with actions chosen before those updates; auto does so on a GPU."""
+    envs: Annotated[int, Between(1, MOST_ENVIRONMENTS)] = 1
+    """Environments that each agent steps at once."""
     workers: Annotated[int | None, Between(0, MOST_WORKERS)] = None
     """Processes that step the environments, 0 for none; by default as many as make training faster."""
     environment_timeout: Annotated[float, Between(1e-3, LONGEST_WAIT)] = 300.0
@@ -73,8 +85,9 @@ class Settings:
 
     @property
     def total_steps(self) -> int:
+        """The steps that training ends with: as many in each of an agent's environments."""
         assert self.steps is not None, "complete the settings first"
-        return self.steps
+        return -(-self.steps // self.envs) * self.envs
 
     @property
     def evaluation_period(self) -> int:
@@ -83,12 +96,12 @@ class Settings:
         return self.evaluate_every
 
     def evaluates_at(self, step: int) -> bool:
-        """Says whether agents are evaluated at this step.
+        """Says whether agents, which take `envs` steps at once, are evaluated when they have taken so many.
 
         Deviation: also at the end, so that the last row is the trained agent's.
         """
         period = self.evaluation_period
-        return period > 0 and (step % period == 0 or step == self.total_steps)
+        return period > 0 and (step % period < self.envs or step == self.total_steps)
 
     def completed(self, tasks: Sequence[str]) -> "Settings":
         """Returns these settings with what is still None set as the suites of `tasks` have it; they must agree."""

@@ -20,6 +20,7 @@ from mrq.environments.probing import probe
 from mrq.markdown import escaped, markdown_table
 from mrq.memory import readable
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
+from mrq.training.environments import with_vectors
 from mrq.training.loop import step, update
 from mrq.training.population import Population
 from mrq.training.runs import identities_of, make_population
@@ -40,7 +41,7 @@ class Speed:
     agents: int
     first_update: float  # seconds from the start to the end of the first update, compiling included
     steps_per_second: float  # of all agents together
-    milliseconds: dict[str, float]  # per step of all agents: the whole, the environments, each piece of device work
+    milliseconds: dict[str, float]  # per step of each agent: the whole, the environments, each piece of device work
     bound_by: str
     gpu_memory: int  # bytes, at the most
 
@@ -59,9 +60,10 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
         torch.cuda.reset_peak_memory_stats(device)
     identities = identities_of(tasks, tuple(seeds))
     probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
+    settings = with_vectors(settings, probes)
     population = make_population(identities, probes, settings, settings.compile != "off", say)
     try:
-        for _ in range(RANDOM_STEPS + 1):
+        while population.steps <= RANDOM_STEPS:
             step(population)
         say("the first update, which compiles" if population.compiled else "the first update")
         update(population, _never)
@@ -98,7 +100,8 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
 
 
 def _advance(population: Population, steps: int) -> None:
-    for _ in range(steps):
+    end = population.steps + steps
+    while population.steps < end:
         step(population)
         update(population, _never)
 
@@ -117,12 +120,12 @@ def _environments(population: Population) -> float:
 
     def play() -> None:
         for at in range(STEPS_OF_ENVIRONMENTS):
-            transitions, _ = environments.step(population.active, actions, at)
+            transitions, _ = environments.step(population.stepping, actions, at)
             over = transitions.terminated | transitions.truncated
             if over.any():
                 environments.reset(over, range(len(over)), at)
 
-    return _seconds(population.device, play) / STEPS_OF_ENVIRONMENTS
+    return _seconds(population.device, play) / STEPS_OF_ENVIRONMENTS / population.copies
 
 
 def _seconds(device: torch.device, work: Callable[[], None]) -> float:

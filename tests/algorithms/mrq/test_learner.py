@@ -24,7 +24,7 @@ def make(h, specs, seeds=None, overlap=False):
     seeds, spec = seeds or range(len(specs)), common_spec(specs)
     replay = Replay(specs, h.replay, 100, CPU)
     identities = [Identity("noise", seed) for seed in seeds]
-    exchange = Exchange(CPU, (len(specs), 1, *spec.frame_shape), torch.float32, (len(specs), spec.action_size))
+    exchange = Exchange(CPU, (len(specs), 1, 1, *spec.frame_shape), torch.float32, (len(specs), 1, spec.action_size))
     generators = [np.random.default_rng(100 + seed) for seed in seeds]
 
     def drawn(sizes, width):
@@ -40,8 +40,8 @@ def make(h, specs, seeds=None, overlap=False):
         none, last = np.zeros(len(specs), bool), np.full(len(specs), step + 1 == EPISODE_STEPS)
         replay.append(Transitions(actions, drawn([1] * len(specs), 1)[:, 0], last, none, frames()))
     for agent in range(len(specs)):
-        exchange.observations[agent] = torch.from_numpy(replay.present_state(agent))
-    learner = MRQ.learner(Setup(identities, specs, h, replay, exchange, CPU, torch.float32, overlap))
+        exchange.observations[agent] = torch.from_numpy(replay.present_states(agent))
+    learner = MRQ.learner(Setup(identities, specs, h, replay, exchange, CPU, torch.float32, overlap, copies=1))
     return learner, replay, exchange
 
 
@@ -90,7 +90,7 @@ def test_updates_done_late_or_in_parts_equal_those_done_at_each_step(small, spec
 def test_actions_are_random_at_first_and_later_those_of_the_networks_or_of_their_targets(overlap, small, spec):
     learner, _, exchange = make(small, [spec] * 2, seeds=(3, 4), overlap=overlap)
     learner.update(75, never)  # networks and targets differ
-    states = exchange.observations[:, 0][:, None]
+    states = exchange.observations[:, :, 0]
     by_targets = []
     for step in range(100):
         learner.explore(step)
@@ -98,10 +98,10 @@ def test_actions_are_random_at_first_and_later_those_of_the_networks_or_of_their
         drawn = [acting_noise(generator(s, Stream.ACTING, block), small.target_period, spec) for s in (3, 4)]
         noise = {name: torch.from_numpy(np.stack([d[name][place] for d in drawn]))[:, None] for name in drawn[0]}
         if step < small.random_steps:
-            assert torch.equal(exchange.actions, noise["random_actions"][:, 0])
+            assert torch.equal(exchange.actions, noise["random_actions"])
             continue
         agents = learner.agents
-        networks, targets = (agents.explore(n, states, noise)[:, 0] for n in (agents.networks, agents.targets))
+        networks, targets = (agents.explore(n, states, noise) for n in (agents.networks, agents.targets))
         assert not torch.equal(networks, targets)
         by_targets.append(torch.equal(exchange.actions, targets))
         assert torch.equal(exchange.actions, targets if by_targets[-1] else networks)

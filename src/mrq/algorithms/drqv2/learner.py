@@ -14,7 +14,7 @@ from mrq.algorithms.drqv2.agents import METRICS, Agents
 from mrq.algorithms.drqv2.exploration import decay_steps
 from mrq.algorithms.drqv2.memory import bytes_needed
 from mrq.algorithms.drqv2.noise import acting_noise, update_noise
-from mrq.algorithms.noise_blocks import Draw, NoiseBlocks
+from mrq.algorithms.noise_blocks import Draw, NoiseBlocks, for_each_copy
 from mrq.execution import Exchange, Work
 from mrq.interface import Array, Sampler
 from mrq.memory import refuse_beyond_memory
@@ -42,7 +42,9 @@ class DrQV2Learner(Learner):
         def blocks(stream: Stream, draw: Draw) -> NoiseBlocks:
             return NoiseBlocks(seeds, setup.specs, stream, BLOCK, draw, device, ahead)
 
-        self._acting_noise = blocks(Stream.ACTING, lambda g, spec: acting_noise(g, BLOCK, spec))
+        self._copies = copies = setup.copies
+        each = for_each_copy(lambda g, spec: acting_noise(g, BLOCK * copies, spec), BLOCK, copies)
+        self._acting_noise = blocks(Stream.ACTING, each)
         self._update_noise = blocks(Stream.VALUE_UPDATES, lambda g, spec: update_noise(g, BLOCK, spec, h))
         self._exchange = exchange
         # The environment step that an action or an update belongs to: the noise on actions depends on it.
@@ -63,7 +65,7 @@ class DrQV2Learner(Learner):
         return {name: self.agents.metrics[:, column] for column, name in enumerate(METRICS)}
 
     def explore(self, step: int) -> None:
-        place = self._acting_noise.seek(step)
+        place = self._acting_noise.seek(step // self._copies)
         if step < self.hyperparameters.random_steps:
             self._exchange.actions.copy_(self._acting_noise.host["random_actions"][:, place])
             return
@@ -108,9 +110,9 @@ class DrQV2Learner(Learner):
 
 
 def _explore(agents: Agents, blocks: NoiseBlocks, exchange: Exchange, step: Tensor) -> None:
-    states = exchange.observations.to(agents.device, non_blocking=True).flatten(1, 2)[:, None]
-    actions = agents.explore(states, blocks.take(1)["exploration_noise"], step)
-    exchange.actions.copy_(actions[:, 0], non_blocking=True)
+    states = exchange.observations.to(agents.device, non_blocking=True).flatten(2, 3)
+    actions = agents.explore(states, blocks.take(1)["exploration_noise"][:, 0], step)
+    exchange.actions.copy_(actions, non_blocking=True)
 
 
 def _update(agents: Agents, replay: Sampler, blocks: NoiseBlocks, step: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Randomness as data: every random number that an agent's steps and updates use, drawn from a given generator.
 
-Each function draws for `count` steps or updates at once; the leading axis counts them.
+Each function draws for `count` actions or updates at once; the leading axis counts them.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ Noise = dict[str, Tensor]
 
 
 def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict[str, Array]:
-    """Draws, for each of `count` environment steps, a uniform random action and noise for the actor's action."""
+    """Draws `count` uniform random actions, and noise for as many of the actor's."""
     shape = (count, spec.action_size)
     return {
         "exploration_noise": generator.standard_normal(shape, dtype=np.float32),

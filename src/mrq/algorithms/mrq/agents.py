@@ -160,11 +160,12 @@ class Agents:
         return actions
 
     def random_actions(self, noise: Noise, states: Tensor) -> Tensor:
-        """Returns random actions (agents, action_size) for states (agents, *state_shape), all in host memory."""
+        """Returns random actions (agents, count, action_size) for states (agents, count, *state_shape), on the host."""
         if not self.spec.masked:
             return noise["random_actions"]
-        allowed = allowed_actions(states, self.spec, self._own_actions_on_host)
-        return random_actions(noise, allowed, self.spec)
+        own = self._own_actions_on_host.repeat_interleave(states.shape[1], 0)
+        allowed = allowed_actions(states.flatten(0, 1), self.spec, own)
+        return random_actions(noise, allowed.view(*states.shape[:2], -1), self.spec)
 
     @torch.no_grad()
     def act(self, states: Tensor, noise: Noise) -> Tensor:

@@ -1,7 +1,4 @@
-"""The paper's table of hyperparameters (appendix B.1): one set for every environment, grouped as the paper groups them.
-
-The paper's replay ratio is 1 and is not a field: one update per environment step is how the learner is built.
-"""
+"""The paper's table of hyperparameters (appendix B.1): one set for every environment, in the paper's groups."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -50,6 +47,8 @@ class Hyperparameters:
     """Observations the replay holds at most."""
     batch_size: Size = 256
     """Windows in a mini-batch."""
+    updates_per_step: Annotated[float, Between(1e-3, 100)] = 1.0
+    """Updates of value and policy per environment step, the paper's replay ratio; fractions are allowed."""
     target_period: int = 250
     """Updates between two synchronisations of the target networks, and encoder updates at each."""
 

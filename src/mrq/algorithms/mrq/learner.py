@@ -14,7 +14,7 @@ from mrq.algorithms.algorithm import Carried, Learner, Setup
 from mrq.algorithms.mrq.agents import METRICS, Agents
 from mrq.algorithms.mrq.memory import bytes_needed, encoder_chunk
 from mrq.algorithms.mrq.noise import acting_noise, encoder_noise, gumbel, value_noise
-from mrq.algorithms.noise_blocks import Draw, NoiseBlocks
+from mrq.algorithms.noise_blocks import Draw, NoiseBlocks, for_each_copy
 from mrq.algorithms.trained import Networks
 from mrq.execution import HIGH_PRIORITY, Exchange, SideStream, Work
 from mrq.interface import Array, Sampler
@@ -24,25 +24,29 @@ from mrq.restoring import is_count, refuse_unless
 
 
 class MRQLearner(Learner):
-    """P agents of MR.Q: one update per environment step, and a burst of encoder updates per target period."""
+    """P agents of MR.Q: updates at a steady rate per step, and a burst of encoder updates per target period."""
 
     def __init__(self, setup: Setup) -> None:
         specs, h, device, exchange = setup.specs, setup.hyperparameters, setup.device, setup.exchange
         self.specs, self.hyperparameters, self.device = specs, h, device
-        self.period: int = h.target_period
+        self.period = max(1, round(h.target_period / h.updates_per_step))
+        self._copies = copies = setup.copies
         refuse_beyond_memory(bytes_needed(specs, h), device)
         seeds = [identity.seed for identity in setup.identities]
         generators = [generator(seed, Stream.PARAMETERS) for seed in seeds]
         self.agents = agents = Agents(specs, h, generators, device, setup.dtype)
         # Deviation: with overlap, actions in the first third of a target period are chosen by the target networks, so
         # that environments step during the period's encoder updates too.
-        self._lead: int = h.target_period // 3 if setup.overlap and h.model_based else 0
+        leads = setup.overlap and h.model_based and setup.copies == 1 and h.updates_per_step == 1
+        self._lead: int = h.target_period // 3 if leads else 0
         ahead = ThreadPoolExecutor(max_workers=1)
 
         def blocks(stream: Stream, draw: Draw) -> NoiseBlocks:
             return NoiseBlocks(seeds, specs, stream, h.target_period, draw, device, ahead)
 
-        self._acting_noise = blocks(Stream.ACTING, lambda g, spec: acting_noise(g, h.target_period, spec))
+        actions = h.target_period * copies
+        each = for_each_copy(lambda g, spec: acting_noise(g, actions, spec), h.target_period, copies)
+        self._acting_noise = blocks(Stream.ACTING, each)
         self._encoder_noise = blocks(Stream.ENCODER_UPDATES, lambda g, spec: encoder_noise(g, h.target_period, spec, h))
         self._value_noise = blocks(Stream.VALUE_UPDATES, lambda g, spec: value_noise(g, h.target_period, spec, h))
         self._replay, self._exchange = setup.replay, exchange
@@ -80,15 +84,15 @@ class MRQLearner(Learner):
         return columns | {"reward_scale": self.agents.reward_scale}
 
     def explore(self, step: int) -> None:
-        noise = self._acting_noise
+        noise, place = self._acting_noise, step // self._copies
         if step < self.hyperparameters.random_steps:
-            place = noise.seek(step)
+            place = noise.seek(place)
             drawn = {name: tensor[:, place] for name, tensor in noise.host.items()}
-            self._exchange.actions.copy_(self.agents.random_actions(drawn, self._exchange.observations.flatten(1, 2)))
+            self._exchange.actions.copy_(self.agents.random_actions(drawn, self._exchange.observations.flatten(2, 3)))
             return
         leads = self._leads(step)
         with self._beside.work() if leads else nullcontext():
-            noise.seek(step)
+            noise.seek(place)
             (self._explore_by_targets if leads else self._explore)()
             self._exchange.actions_will_be_written()
 
@@ -98,12 +102,13 @@ class MRQLearner(Learner):
         Not for a period's first step: its action is chosen before the targets are synchronised, by the networks that
         the targets are about to become.
         """
-        updates: int = step - self.hyperparameters.random_steps - 1  # that the step before calls for
-        return 0 < updates % self.period < self._lead
+        updates = step - int(self.hyperparameters.random_steps) - 1  # that the step before calls for
+        return bool(0 < updates % self.period < self._lead)
 
     def update(self, steps: int, interrupted: Callable[[], bool]) -> None:
-        while self.updates < steps - self.hyperparameters.random_steps:
-            period_end = (self.updates // self.period + 1) * self.period
+        h = self.hyperparameters
+        while self.updates < int((steps - h.random_steps) * h.updates_per_step):
+            period_end = (self.updates // h.target_period + 1) * h.target_period
             while self.encoder_updates < period_end:
                 # A burst takes a while on a small machine, so it may stop between two chunks.
                 if interrupted():
@@ -115,7 +120,7 @@ class MRQLearner(Learner):
 
     def _burst(self, count: int) -> None:
         """Does a part of the encoder updates that a target period begins with."""
-        if self.encoder_updates % self.period == 0:
+        if self.encoder_updates % self.hyperparameters.target_period == 0:
             self.agents.sync_targets(self._replay.mean_absolute_reward())
             self._beside.follow()
         if self.hyperparameters.model_based:
@@ -146,7 +151,10 @@ class MRQLearner(Learner):
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
         encoder_updates, updates = counters["encoder_updates"], counters["updates"]
-        refuse_unless(is_count(updates) and is_count(encoder_updates, updates, updates + self.period), "the updates")
+        refuse_unless(
+            is_count(updates) and is_count(encoder_updates, updates, updates + self.hyperparameters.target_period),
+            "the updates",
+        )
         self.agents.load_state_of(agent, tensors)
         self.encoder_updates, self.updates = encoder_updates, updates
         self._beside.follow()
@@ -156,9 +164,9 @@ class MRQLearner(Learner):
 
 
 def _explore(agents: Agents, networks: Networks, noise: NoiseBlocks, exchange: Exchange) -> None:
-    states = exchange.observations.to(agents.device, non_blocking=True).flatten(1, 2)[:, None]
-    actions = agents.explore(networks, states, noise.take(1))
-    exchange.actions.copy_(actions[:, 0], non_blocking=True)
+    states = exchange.observations.to(agents.device, non_blocking=True).flatten(2, 3)
+    drawn = {name: tensor[:, 0] for name, tensor in noise.take(1).items()}
+    exchange.actions.copy_(agents.explore(networks, states, drawn), non_blocking=True)
 
 
 def _update_encoder(agents: Agents, replay: Sampler, blocks: NoiseBlocks, count: int) -> None:

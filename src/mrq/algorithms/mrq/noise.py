@@ -1,7 +1,7 @@
 """Randomness as data: every random number that an agent's steps and updates use, drawn from a given generator.
 
 So an agent's run depends on its own seed alone, not on how many train beside it, and a loss is a pure function.
-Each function draws for `count` steps or updates at once; the leading axis counts them. Gumbel noise is drawn where
+Each function draws for `count` actions or updates at once; the leading axis counts them. Gumbel noise is drawn where
 actions have choices, shifts where observations have images.
 """
 
@@ -16,7 +16,7 @@ Noise = dict[str, Tensor]
 
 
 def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict[str, Array]:
-    """Draws, for each of `count` environment steps, a uniform random action and noise for the policy's action."""
+    """Draws `count` uniform random actions, and noise for as many of the policy's."""
     shape = (count, spec.action_size)
     noise: dict[str, Array] = {"exploration_noise": generator.standard_normal(shape, dtype=np.float32)}
     parts = []

@@ -28,7 +28,7 @@ class Listener:
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         """Every agent took a step; the pace is 0 while it is unknown. Returning False stops the training."""
 
-    def episodes_end(self, steps: int, episodes: Mapping[int, Episode]) -> None:
+    def episodes_end(self, steps: int, episodes: Mapping[int, Sequence[Episode]]) -> None:
         """Training episodes ended, by agent."""
 
     def metrics(self, steps: int, metrics: Mapping[int, Mapping[str, float]], steps_per_second: float) -> None:
@@ -64,7 +64,7 @@ class Listeners(Listener):
         answers = [listener.step(steps, steps_per_second) for listener in self._listeners]
         return not any(answer is False for answer in answers)  # None, or a callback's 0, does not stop it
 
-    def episodes_end(self, steps: int, episodes: Mapping[int, Episode]) -> None:
+    def episodes_end(self, steps: int, episodes: Mapping[int, Sequence[Episode]]) -> None:
         for listener in self._listeners:
             listener.episodes_end(steps, episodes)
 

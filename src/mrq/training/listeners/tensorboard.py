@@ -20,9 +20,10 @@ class TensorBoard(Listener):
         self._runs = runs
         self._writers: dict[int, SummaryWriter] = {}
 
-    def episodes_end(self, steps: int, episodes: Mapping[int, Episode]) -> None:
-        for agent, episode in episodes.items():
-            self._record(agent, steps, {"training/episode_return": episode.total_reward})
+    def episodes_end(self, steps: int, episodes: Mapping[int, Sequence[Episode]]) -> None:
+        for agent, ended in episodes.items():
+            for episode in ended:
+                self._record(agent, steps, {"training/episode_return": episode.total_reward})
 
     def metrics(self, steps: int, metrics: Mapping[int, Mapping[str, float]], steps_per_second: float) -> None:
         for agent, values in metrics.items():
