@@ -18,6 +18,7 @@ from mrq.environments.making import Environment
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import describe_spaces, try_out
 from mrq.environments.recipe import Recipe, options_of
+from mrq.environments.remarks import remarks_on
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
@@ -81,8 +82,6 @@ class MRQ:
         options = replace(_options(env, environment, self.task), **view)
         environments = environments_of(identity, [environment], options)
         self._translator = environments.environments[0].translator
-        for remark in self._translator.remarks:
-            say(f"{self.task}: {remark}")
         self.observation_space, self.action_space = environment.observation_space, environment.action_space
         self._settings = Settings(
             steps=1,
@@ -93,6 +92,9 @@ class MRQ:
             environment=options,
             hyperparameters=_hyperparameters(algorithm, hyperparameters),
         ).completed([self.task])
+        told = self._settings.algorithm.remarks(self._translator.spec)
+        for remark in (*self._translator.remarks, *remarks_on(environment), *told):
+            say(f"{self.task}: {remark}")
         on = chosen_device(device)
         self._population = build_population(
             [identity],

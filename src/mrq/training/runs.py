@@ -81,7 +81,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     for task in tasks:
-        for remark in probes[task].remarks:
+        for remark in (*probes[task].remarks, *settings.algorithm.remarks(probes[task].spec)):
             listener.message(f"{task}: {remark}")
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], None)
