@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
+from mrq.environments.foreign import advice_on, foreign
 from mrq.environments.history import empty_history
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Environment
@@ -318,6 +319,8 @@ def _make(source: EnvironmentSource) -> Environment:
         return source
     if isinstance(source, Recipe):
         return source.make()
+    if advice := advice_on(source):
+        raise MRQError(f"MRQ was given {type(source).__name__}, {advice}")
     if not callable(source):
         raise MRQError(
             f"MRQ was given {type(source).__name__}; it takes a Gymnasium id, one gymnasium.Env (no vector of them), "
@@ -325,7 +328,7 @@ def _make(source: EnvironmentSource) -> Environment:
         )
     environment = source()
     if not isinstance(environment, gym.Env):
-        raise MRQError(f"the function returned {type(environment).__name__}; it must return a gymnasium.Env.")
+        raise foreign(environment, "the function")
     return environment
 
 
