@@ -25,7 +25,7 @@ class Counting(gym.Env[np.ndarray, np.ndarray]):
     ) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
-        self.lengths, self.ends = lengths, ends
+        self.lengths, self.ends, self.max_episode_steps = lengths, ends, max(lengths)
         self.episode, self.step_count = -1, 0
 
     def _observation(self) -> np.ndarray:

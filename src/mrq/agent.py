@@ -19,6 +19,7 @@ from mrq.environments.making import Made
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import describe_spaces, spaces_of, try_out
 from mrq.environments.recipe import Recipe
+from mrq.environments.remarks import remarks_on
 from mrq.environments.sources import (
     EnvironmentSource,
     made_from,
@@ -95,8 +96,6 @@ class MRQ:
         environments = environments_of(identity, self._environments, options)
         self.observation_space, self.action_space = spaces_of(first)
         self._translator = Translator(self.observation_space, self.action_space, options, environments.spec.masked)
-        for remark in self._translator.remarks:
-            say(f"{self.task}: {remark}")
         self._settings = Settings(
             steps=1,
             envs=len(environments.names),
@@ -107,6 +106,9 @@ class MRQ:
             environment=options,
             hyperparameters=_hyperparameters(algorithm, hyperparameters),
         ).completed([self.task])
+        told = self._settings.algorithm.remarks(self._translator.spec)
+        for remark in (*self._translator.remarks, *remarks_on(first), *told):
+            say(f"{self.task}: {remark}")
         on = chosen_device(device)
         self._population = build_population(
             [identity],

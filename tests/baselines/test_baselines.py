@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import stable_baselines3
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from matplotlib.axes import Axes
 
 from mrq import MRQ, Hyperparameters, MRQError
@@ -119,6 +119,34 @@ def test_stable_baselines(algorithm, task, tmp_path):
     resume([run], 90, QUIET, trust=True)
     assert [step for step, _ in evaluations(run)] == [0, 20, 40, 60, 80, 90]
     assert RunFolder(run).step == 90
+
+
+class Choosing(Target):
+    """Has a choice of three actions, of which two are allowed."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = Discrete(3)
+        self.max_episode_steps = 1
+
+    def reset(self, **kwargs):
+        observation, _ = super().reset(**kwargs)
+        return observation, {"action_mask": np.array([1, 0, 1], np.int8)}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, True, False, {}
+
+
+def test_a_baseline_says_that_it_does_not_obey_masks(tmp_path, capsys):
+    task = f"{__name__}:Choosing"
+    sentence = "sees the masks of actions as part of the observation, but may take forbidden actions"
+    recording = Recording()
+    start([Identity(task, 0)], settings("ppo", steps=5), tmp_path, recording)
+    assert recording.messages[0] == f"{task}: PPO {sentence}"
+    MRQ(task, algorithm="dqn")
+    assert f"{task}: DQN {sentence}" in capsys.readouterr().out
+    MRQ(task)
+    assert sentence not in capsys.readouterr().out
 
 
 def test_each_agent_of_a_baseline_trains_alone(tmp_path):

@@ -171,6 +171,15 @@ def test_the_environment_is_part_of_the_run(settings, tmp_path):
         resume([run.path], 70, QUIET)
 
 
+def test_an_environment_that_the_user_names_is_seen_as_the_runs_own(settings, tmp_path):
+    view = EnvironmentOptions(history=2, action_history=True)
+    run = trained(replace(settings, environment=replace(view, max_episode_steps=30)), tmp_path)
+    assert RunFolder(run.path).recipe("gymnasium:Pendulum-v1").options == view
+    assert playing.play(run.path, 1, False, None, "cpu", environment="gymnasium:Pendulum-v1").mean_length == 200
+    resume([run.path], 65, QUIET, environment="gymnasium:Pendulum-v1")
+    assert RunFolder(run.path).step == 65
+
+
 def test_runs_of_one_task_with_different_environments_are_resumed_together(settings, tmp_path):
     limits = (20, 40)
     folders = [

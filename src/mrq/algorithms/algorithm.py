@@ -125,6 +125,7 @@ class Algorithm:
     observations: tuple[str, ...] = ("vectors", "images")  # see kinds_of
     actions: tuple[str, ...] = ("continuous", "discrete")
     in_populations: bool = True  # False: one agent per process
+    obeys_masks: bool = True  # it takes no action that the environment forbids
     unpickles: bool = False  # reading its checkpoints may run code that they hold
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # hyperparameters that each one changes
 
@@ -140,6 +141,12 @@ class Algorithm:
         for spec, task in zip(specs, tasks, strict=True):
             if obstacle := self.obstacle(spec):
                 raise MRQError(f"{self.title} cannot learn {task}, {obstacle}; give tasks that it can.")
+
+    def remarks(self, spec: Spec) -> list[str]:
+        """Returns what a user may not expect of it on a task: one line each."""
+        if not spec.masked or self.obeys_masks:
+            return []
+        return [f"{self.title} sees the masks of actions as part of the observation, but may take forbidden actions"]
 
     def varied(self, hyperparameters: Any, variant: str) -> Any:
         """Returns the hyperparameters with a variant's changes."""

@@ -49,7 +49,14 @@ def _algorithm(title: str, hyperparameters: type[Defaults], *actions: str) -> Al
         return StableLearner(setup, title)
 
     return Algorithm(
-        title.lower(), title, hyperparameters, learner, actions=actions, in_populations=False, unpickles=True
+        title.lower(),
+        title,
+        hyperparameters,
+        learner,
+        actions=actions,
+        in_populations=False,
+        obeys_masks=False,
+        unpickles=True,
     )
 
 

@@ -23,6 +23,8 @@ def task_names() -> list[str]:
 class AtariGame(gym.Env[Array, np.int64]):
     """One game, emulated and preprocessed by ALE in C++."""
 
+    max_episode_steps = EPISODE_FRAMES // FRAME_SKIP
+
     def __init__(self, name: str, render_mode: str | None = None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
@@ -76,6 +78,16 @@ class AtariGame(gym.Env[Array, np.int64]):
         if self.render_mode is None:
             return None
         return np.kron(self._frame[..., None], np.ones((*ENLARGED, 3), np.uint8))
+
+
+def paper_name(environment: gym.Env[Any, Any]) -> str:
+    """Returns the task with the paper's protocol of one of ALE's own environments; "" for any other environment."""
+    own = environment.unwrapped
+    if type(own).__module__.partition(".")[0] != "ale_py" or own.spec is None:
+        return ""
+    games = {game: name for name, game in _roms().items()}
+    name = games.get(own.spec.kwargs.get("game", ""))
+    return f"atari/{name}" if name else ""
 
 
 def _roms() -> dict[str, str]:

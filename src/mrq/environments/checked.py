@@ -20,6 +20,7 @@ from mrq.interface import Array, Spec
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 MASK = "action_mask"
+LINEAR_REWARD = "mo_gymnasium.wrappers:LinearReward"
 
 
 def raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -83,6 +84,11 @@ class CheckedEnvironment:
         if not all(isinstance(flag, bool | np.bool_) for flag in (terminated, truncated)):
             raise Misbehaviour(f"terminated is {terminated!r} and truncated is {truncated!r}; both must be booleans")
         number = as_array(reward, "the reward")
+        if number.ndim == 1 and number.dtype.kind in "buif":
+            raise Misbehaviour(
+                f"the reward is {reward!r}; it must be a single number: add --wrapper {LINEAR_REWARD}, which sums its "
+                "entries, or weigh them in a wrapper of your own"
+            )
         if number.ndim or number.dtype.kind not in "buif":
             raise Misbehaviour(f"the reward is {reward!r}; it must be a single number")
         with np.errstate(over="ignore"):

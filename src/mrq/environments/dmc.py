@@ -26,6 +26,8 @@ def task_names() -> list[str]:
 class ControlTask(gym.Env[Array, Array]):
     """One task of dm_control's suite; its episodes never terminate."""
 
+    max_episode_steps = EPISODE_STEPS
+
     def __init__(self, name: str, visual: bool = False, render_mode: str | None = None) -> None:
         domain, _, task = name.partition("-")
         self._environment = _suite().load(domain, task)

@@ -4,23 +4,27 @@ import importlib
 import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
 from mrq.bounds import MOST_ENVIRONMENTS, Between
 from mrq.environments import atari, dmc
+from mrq.environments.advice import missing_package, not_in_module, unknown
 from mrq.environments.contacts import EarlierMargins
+from mrq.environments.foreign import OLD_GYM, foreign
+from mrq.environments.packages import distribution_of, register_plugins
 from mrq.environments.rendering import chosen_renderer, import_mujoco
-from mrq.environments.suggestions import did_you_mean
-from mrq.environments.tasks import PROTOCOLS, names_in, paper_tasks
+from mrq.environments.tasks import names_in
 from mrq.errors import MRQError, one_line
+from mrq.printable import condensed
 from mrq.processes import SAFE_PATH, environment_variables
 
 Environment = gym.Env[Any, Any]
@@ -28,13 +32,16 @@ Vector = gym.vector.VectorEnv[Any, Any, Any]
 Made = Environment | Vector
 OF_VECTORS = {"num_envs", "vectorization_mode", "vector_kwargs"}  # arguments of gymnasium.make_vec
 MAKING_SECONDS = 300.0  # more than a step may take, because packages are imported and levels built
-EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "ale_py": "atari"}  # by module, the extra that installs it
 # The names of a suite's tasks, and what makes one of them.
 SUITES: dict[str, tuple[Callable[[], list[str]], Callable[..., Environment]]] = {
     "dmc": (dmc.task_names, dmc.ControlTask),
     "dmc-visual": (dmc.task_names, partial(dmc.ControlTask, visual=True)),
     "atari": (atari.task_names, atari.AtariGame),
 }
+
+
+class _Unknown(Exception):
+    """No environment has the name of the task."""
 
 
 def make_environment(task: str, **kwargs: Any) -> Environment:
@@ -67,14 +74,14 @@ def make(
             environment = _make(task, kwargs, max_episode_steps, paper_contacts)
         except (MRQError, KeyboardInterrupt):
             raise
-        except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv):
-            raise MRQError(f"there is no environment {task!r}; {_advice(task)}") from None
+        except _Unknown:
+            raise MRQError(f"there is no environment {task!r}; {unknown(task, _names_beside(task))}") from None
         except (ImportError, gym.error.DependencyNotInstalled) as error:
-            raise MRQError(_missing_package(task, error)) from error
+            raise MRQError(missing_package(task, error)) from error
         except BaseException as error:
-            raise MRQError(f"the environment {task!r} could not be made: {one_line(error)}.") from error
+            raise MRQError(f"the environment {task!r} could not be made: {_cause(error)}.") from error
     if not isinstance(environment, gym.Env | gym.vector.VectorEnv):
-        raise MRQError(f"{task!r} returned {type(environment).__name__}; it must return a gymnasium.Env or VectorEnv.")
+        raise foreign(environment, repr(task))
     return environment
 
 
@@ -83,23 +90,26 @@ def _make(task: str, kwargs: dict[str, Any], max_episode_steps: int | None, pape
     if suite in SUITES:
         names, maker = SUITES[suite]
         if name not in names():
-            raise gym.error.UnregisteredEnv
+            raise _Unknown
         return _limited(maker(name, **kwargs), max_episode_steps)
     task = task.removeprefix("gym/")
     module_name, colon, name = task.partition(":")
     if colon:
-        factory = getattr(import_module(module_name, task), name, None)
+        module = import_module(module_name, task)
+        factory = getattr(module, name, None)
         if factory is not None:
             return _limited(_call(factory, kwargs, task), max_episode_steps)
         if name not in gym.registry:
-            raise MRQError(f"the module {module_name!r} has no {name!r} and registers no environment with that name.")
+            register_plugins(module.__name__)
+        if name not in gym.registry or module.__name__ == OLD_GYM:
+            raise MRQError(not_in_module(module.__name__, name))
         task = name
     if re.fullmatch(r"([\w:.-]+/)?[\w:.-]+", task) is None:
-        raise gym.error.UnregisteredEnv
+        raise _Unknown
     if task.startswith("ALE/"):
         gym.register_envs(importlib.import_module("ale_py"))
     if task not in gym.registry:  # also a name without a version, for which Gymnasium would take the latest
-        raise gym.error.UnregisteredEnv
+        raise _Unknown
     entry_point = str(gym.registry[task].entry_point)
     on_mujoco = "mujoco" in entry_point
     with environment_variables({SAFE_PATH: "1"} if on_mujoco else {}):  # GLFW starts Python when it is imported
@@ -145,9 +155,12 @@ def _limited(made: Made, max_episode_steps: int | None) -> Made:
 def import_module(module_name: str, task: str) -> Any:
     """Imports a module, also from the current folder, where users keep their own environments.
 
-    If it is found there, the folder stays on the path, because such a module may import its neighbours later.
+    If it is found there, the folder stays on the path, because such a module may import its neighbours later. A
+    package may be given by the name with dashes that pip installs it by.
     """
     here = os.getcwd()
+    if PathFinder.find_spec(module_name.partition(".")[0], [here, *sys.path]) is None:
+        module_name = module_name.replace("-", "_")
     if here not in sys.path and PathFinder.find_spec(module_name.partition(".")[0], [here]) is not None:
         sys.path.insert(0, here)
     try:
@@ -155,8 +168,10 @@ def import_module(module_name: str, task: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
+        distribution = distribution_of(module_name)
+        advice = f"; run: pip install {distribution}" if distribution else "."
         raise MRQError(
-            f"{task!r} needs the module {module_name!r}, which is neither in the current folder nor installed."
+            f"{task!r} needs the module {module_name!r}, which is neither in the current folder nor installed{advice}"
         ) from None
 
 
@@ -166,33 +181,16 @@ def _call(factory: Callable[..., Made], kwargs: dict[str, Any], task: str) -> Ma
     return factory(**kwargs)
 
 
-def _advice(task: str) -> str:
-    suite = task.partition("/")[0]
-    in_suite = f"mrq tasks {suite} lists the paper's tasks of that suite."
-    if task.removesuffix("/") in PROTOCOLS:
-        return in_suite
-    if suite in SUITES:
-        question = did_you_mean(task, [f"{suite}/{name}" for name in SUITES[suite][0]()]) or in_suite
-    else:
-        prefix = "gym/" if suite == "gym" else ""
-        in_paper = [known.name if prefix else known.name.removeprefix("gym/") for known in paper_tasks()]
-        others = [spec for spec in gym.registry.values() if not _unsupported(spec)]
-        others.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
-        question = did_you_mean(task, in_paper, [prefix + spec.id for spec in others])
-    return question or (
-        "use a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
-    )
-
-
-def _unsupported(spec: EnvSpec) -> bool:
-    return "mujoco" in str(spec.entry_point) and (spec.version or 0) < 4
-
-
-def _missing_package(task: str, error: Exception) -> str:
+def _cause(error: BaseException) -> str:
+    """Returns an error's message; that of a bare assertion is the assertion itself."""
     text = one_line(error)
-    if "gymnasium-robotics" in text:
-        return f"Gymnasium no longer supports {task}; use {re.sub('-v[0-9]+$', '-v4', task)}."
-    for module, extra in EXTRAS.items():
-        if module in text.lower():
-            return f"{task} needs a package that is not installed; run: pip install 'mrq-rl[{extra}]'"
-    return f"{task} needs a package that is not installed: {text}."
+    if ":" in text or error.__traceback__ is None:
+        return text
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{text} ({Path(place.filename).name}, line {place.lineno}: {condensed(place.line or '')})"
+
+
+def _names_beside(task: str) -> list[str]:
+    """Returns the tasks of a task's suite, or none for a task of Gymnasium."""
+    suite = task.partition("/")[0]
+    return [f"{suite}/{name}" for name in SUITES[suite][0]()] if suite in SUITES else []

@@ -15,6 +15,7 @@ from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.making import MAKING_SECONDS, Made
 from mrq.environments.recipe import Recipe
+from mrq.environments.remarks import remarks_on
 from mrq.environments.vector import CheckedVector
 from mrq.errors import MRQError
 from mrq.interface import Array, Spec
@@ -123,7 +124,8 @@ def _try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
                 environment.reset(0)
     except Misbehaviour as misbehaviour:
         raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
-    spaces, remarks = describe_spaces(environment.environment), tuple(environment.translator.remarks)
+    remarks = *environment.translator.remarks, *remarks_on(environment.environment)
+    spaces = describe_spaces(environment.environment)
     return Probe(recipe, environment.spec, spaces, float(np.median(seconds)), remarks)
 
 

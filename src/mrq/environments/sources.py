@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
+from mrq.environments.foreign import advice_on, foreign
 from mrq.environments.making import Made
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.recipe import Recipe, options_of
@@ -19,6 +20,8 @@ def made_from(source: Recipe | Made | Callable[[], Made]) -> Made:
         return source
     if isinstance(source, Recipe):
         return source.make()
+    if advice := advice_on(source):
+        raise MRQError(f"MRQ was given {type(source).__name__}, {advice}")
     if not callable(source):
         raise MRQError(
             f"MRQ was given {type(source).__name__}; it takes a Gymnasium id, a gymnasium.Env or VectorEnv, or a "
@@ -26,7 +29,7 @@ def made_from(source: Recipe | Made | Callable[[], Made]) -> Made:
         )
     made = source()
     if not isinstance(made, gym.Env | VectorEnv):
-        raise MRQError(f"the function returned {type(made).__name__}; it must return a gymnasium.Env or VectorEnv.")
+        raise foreign(made, "the function")
     return made
 
 

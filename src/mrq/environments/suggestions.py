@@ -9,21 +9,27 @@ MOST = 3  # suggestions
 
 def did_you_mean(name: str, *known: Sequence[str]) -> str:
     """Returns a question that suggests known names, or "" if none is similar. Earlier lists are preferred."""
-    meant = _meant(name, known)
-    return f"did you mean {' or '.join(meant)}?" if meant else ""
+    return same_name(name, *known) or similar_name(name, *known)
 
 
-def _meant(name: str, known: Sequence[Sequence[str]]) -> list[str]:
-    """Returns names that differ only in case, separators, suite or version, from the first list that has any.
+def same_name(name: str, *known: Sequence[str]) -> str:
+    """Suggests names that differ only in case, separators, suite or version, from the first list that has any."""
+    same = ([other for other in names if _plain(other) == _plain(name)] for names in known)
+    return question(next(filter(None, same), []))
 
-    If no list has any, returns those of all lists with a similar spelling.
-    """
-    for names in known:
-        if same := [other for other in names if _plain(other) == _plain(name)]:
-            return same[:MOST]
+
+def similar_name(name: str, *known: Sequence[str]) -> str:
+    """Suggests names with a similar spelling, from all lists."""
     by_lower_case = {other.lower(): other for names in known for other in names}
-    return [by_lower_case[near] for near in difflib.get_close_matches(name.lower(), by_lower_case, MOST, cutoff=0.6)]
+    near = difflib.get_close_matches(name.lower(), by_lower_case, MOST, cutoff=0.6)
+    return question([by_lower_case[one] for one in near])
+
+
+def question(names: Sequence[str]) -> str:
+    """Returns a question that suggests names, or "" if there are none."""
+    return f"did you mean {' or '.join(names[:MOST])}?" if names else ""
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"-v\d+$", "", name.strip().rpartition("/")[2].lower().replace("_", "-"))
+    name = re.split("[/:]", name.strip())[-1].lower().replace("_", "-")
+    return re.sub(r"(noframeskip|deterministic)?-v\d+$", "", name)

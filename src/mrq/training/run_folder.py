@@ -177,7 +177,7 @@ class RunFolder:
         from mrq.environments.recipe import Recipe  # it brings Gymnasium, which reading a run does not need
 
         if environment is not None:
-            return Recipe(environment)
+            return Recipe(environment, EnvironmentOptions(**self.settings.environment.view))
         if self.settings.environment.given_as_object:
             raise MRQError(
                 f"the environment of the run in {self.path} was given as an object that cannot be made again from "

@@ -82,7 +82,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     settings = with_vectors(settings, probes)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     for task in tasks:
-        for remark in probes[task].remarks:
+        for remark in (*probes[task].remarks, *settings.algorithm.remarks(probes[task].spec)):
             listener.message(f"{task}: {remark}")
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], None)
