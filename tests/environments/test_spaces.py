@@ -209,6 +209,14 @@ def test_images_and_numbers_share_a_row_of_bytes():
     assert not images[4096:].any()
 
 
+def test_several_images_need_no_numbers_beside_them():
+    image = spaces.Box(0, 255, (32, 32), np.uint8)
+    translator = Translator(spaces.Tuple([image, image]), BOX, EnvironmentOptions(image_size=32))
+    assert translator.spec == Spec((Image(1, 32, 32),) * 2, 0, 4, continuous=2)
+    frame = translator.frame((np.full((32, 32), 5, np.uint8), np.full((32, 32), 6, np.uint8)))
+    assert frame.tolist() == [5] * 1024 + [6] * 1024
+
+
 @pytest.mark.parametrize(
     ("space", "mask", "allowed"),
     [

@@ -52,7 +52,7 @@ class Translator:
         if not images:
             return np.concatenate(numbers)
         frame = np.zeros(self.spec.frame_shape, np.uint8)
-        joined = np.concatenate([np.concatenate(numbers).view(np.uint8), *(image.ravel() for image in images)])
+        joined = np.concatenate([part.view(np.uint8).ravel() for part in (*numbers, *images)])
         frame[: len(joined)] = joined
         return frame
 
