@@ -225,16 +225,39 @@ def test_several_images_need_no_numbers_beside_them():
         (spaces.Discrete(3), np.zeros(3, np.int8), [1, 1, 1]),  # nothing is left to do: the game is over
         (spaces.MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0]), [0, 1, 1, 1, 0]),
         (spaces.MultiDiscrete([2, 3]), (np.array([0, 1]), np.array([1, 0, 0])), [0, 1, 1, 0, 0]),
+        (spaces.MultiDiscrete([2, 3]), [[0, 1], [0, 0, 0]], [0, 1, 1, 1, 1]),  # one of the choices is over
+        (spaces.MultiDiscrete([2, 3]), [False, True, True, False, False], [0, 1, 1, 0, 0]),
+        (spaces.MultiDiscrete([[2], [3]]), np.array([1.0, 0, 0, 0, 1]), [1, 0, 0, 0, 1]),
+        (spaces.Discrete(2, start=7), (1, 0), [1, 0]),
+        (spaces.Discrete(2), None, None),
     ],
 )
 def test_masks(space, mask, allowed):
-    assert Translator(BOX, space, masked=True).mask(mask).tolist() == allowed
+    found = Translator(BOX, space, masked=True).mask(mask)
+    assert (found if found is None else found.tolist()) == allowed
 
 
-@pytest.mark.parametrize("mask", [np.ones(4), "all", np.array([0.5, None, {}], object), [[1, 0], [1]]])
-def test_masks_that_do_not_fit_are_refused(mask):
-    with pytest.raises(Misbehaviour, match=r"the action mask .* does not fit"):
-        Translator(BOX, spaces.Discrete(3), masked=True).mask(mask)
+@pytest.mark.parametrize(
+    ("space", "mask", "words"),
+    [
+        (spaces.Discrete(3), np.ones(4), r"does not fit Discrete\(3\)"),
+        (spaces.Discrete(3), np.ones((1, 3)), "does not fit"),
+        (spaces.Discrete(3), "all", "does not fit"),
+        (spaces.Discrete(3), 1, "does not fit"),
+        (spaces.Discrete(3), {"left": 1}, "does not fit"),
+        (spaces.Discrete(3), [[1, 0], [1]], "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), np.ones(6), "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), (np.ones(3), np.ones(2)), "does not fit"),  # five together as well
+        (spaces.MultiDiscrete([2, 3]), (np.ones(2), None), "does not fit"),
+        (spaces.Discrete(3), np.array([0.5, None, {}], object), "other values than 0 and 1"),
+        (spaces.Discrete(3), np.array(["1", "0", "1"]), "other values than 0 and 1"),
+        (spaces.Discrete(3), [0, np.nan, 1], "other values than 0 and 1"),
+        (spaces.Discrete(3), [0, -np.inf, 0], "other values than 0 and 1"),  # to be added to logits
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(space, mask, words):
+    with pytest.raises(Misbehaviour, match=f"the action mask .*{words}"):
+        Translator(BOX, space, masked=True).mask(mask)
 
 
 def test_integer_boxes_refuse_floats_and_images_refuse_floats():

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from mrq.bounds import shown
+from mrq.environments.checks import Misbehaviour
 from mrq.errors import MRQError
 from mrq.interface import Array
 
@@ -60,18 +62,24 @@ def action_parts(space: Space[Any]) -> ActionPart:
 def mask_of(space: Space[Any], mask: Any) -> Array | None:
     """Returns an environment's mask of a Discrete or MultiDiscrete space as 1 for each option that is allowed, else 0.
 
-    A choice without any allowed option, as at the end of a game, allows all. Returns None for other spaces.
+    A choice without any allowed option, as at the end of a game, allows all. Returns None for other spaces; raises
+    Misbehaviour where the mask does not fit the space.
     """
-    if isinstance(space, spaces.Discrete):
-        masks = [np.asarray(mask)]
-    elif isinstance(space, spaces.MultiDiscrete):
-        whole = mask if isinstance(mask, tuple | list) else np.split(np.asarray(mask), space.nvec.ravel().cumsum()[:-1])
-        masks = [np.asarray(one) for one in whole]
-    else:
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return None
-    if any(one.dtype.kind not in "biuf" for one in masks):
-        raise ValueError("it is not made of numbers")
-    return np.concatenate([np.ones_like(one) if not one.any() else one != 0 for one in masks]).astype(np.float32)
+    sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
+    try:
+        in_parts = isinstance(mask, tuple | list) and any(np.ndim(part) for part in mask)
+        parts = mask if in_parts else np.split(np.asarray(mask), np.cumsum(sizes)[:-1])
+        masks = [np.asarray(part) for part in parts]
+        fits = [part.shape for part in masks] == [(size,) for size in sizes]
+    except Exception:  # a ragged list and a tensor with a gradient raise different ones
+        fits = False
+    if not fits:
+        raise Misbehaviour(f"the action mask {shown(mask)} does not fit {space}")
+    if not all(part.dtype.kind in "biuf" and ((part == 0) | (part == 1)).all() for part in masks):
+        raise Misbehaviour(f"the action mask {shown(mask)} has other values than 0 and 1")
+    return np.concatenate([part if part.any() else np.ones_like(part) for part in masks]).astype(np.float32)
 
 
 def _box(space: spaces.Box, name: str) -> ActionPart:
