@@ -1,6 +1,6 @@
 """Actions as the networks choose them: entries in [-1, 1], then a one-hot group of options for every choice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from mrq.interface import Array
 
 MOST_OPTIONS = 4_096  # of all choices of a Box of integers
 ACTION = "the action"
+MASK = "action_mask"
 Make = Callable[[Array, Array], Any]  # the environment's value for its entries in [-1, 1] and its chosen options
 
 
@@ -57,6 +58,14 @@ def action_parts(space: Space[Any]) -> ActionPart:
     if not part.continuous + len(part.choices):
         raise MRQError(f"the action space {space} is empty; an action needs at least one entry.")
     return part
+
+
+def given_mask(*holders: Any) -> Any:
+    """Returns the mask in `info`, where Gymnasium has it, or in an observation, where PettingZoo has it."""
+    for holder in holders:
+        if isinstance(holder, Mapping) and holder.get(MASK) is not None:
+            return holder[MASK]
+    return None
 
 
 def mask_of(space: Space[Any], mask: Any) -> Array | None:

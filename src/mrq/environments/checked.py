@@ -1,7 +1,7 @@
 """One environment in the network's terms, checked at every call."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mrq.environments.actions import mask_of
+from mrq.environments.actions import given_mask, mask_of
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.making import Environment
 from mrq.environments.options import EnvironmentOptions
@@ -19,7 +19,6 @@ from mrq.interface import Array, Spec
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-MASK = "action_mask"
 
 
 def _raises_only_misbehaviour(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -97,7 +96,7 @@ class CheckedEnvironment:
         if not self.spec.choices:
             return False
         observation, info = self._reset(seed)
-        mask = _given_mask(observation, info)
+        mask = given_mask(info, observation)
         return mask is not None and mask_of(self.translator.action_space, mask) is not None
 
     def _reset(self, seed: int) -> tuple[Any, Any]:
@@ -107,19 +106,15 @@ class CheckedEnvironment:
         return result
 
     def _frame(self, observation: Any, action: Array | None, info: Any) -> Array:
-        if self.spec.masked:
-            self.mask = self.translator.mask(_given_mask(observation, info))
+        if self.spec.choices:
+            mask = given_mask(info, observation)
+            if self.spec.masked:
+                self.mask = self.translator.mask(mask)
+            elif mask is not None and mask_of(self.translator.action_space, mask) is not None:
+                raise Misbehaviour("it gives an action mask that it did not give when it was first reset")
         return self.translator.frame(observation, action, self.mask)
 
     def close(self) -> None:
         """Closes the environment. Its errors are ignored, because nothing can be lost any more."""
         with suppress(Misbehaviour):
             _raises_only_misbehaviour(self.environment.close)()
-
-
-def _given_mask(observation: Any, info: Any) -> Any:
-    """Returns the mask in `info`, where Gymnasium has it, or in the observation, where PettingZoo has it."""
-    for holder in (info, observation):
-        if isinstance(holder, Mapping) and holder.get(MASK) is not None:
-            return holder[MASK]
-    return None

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space
 
-from mrq.environments.actions import action_parts, mask_of
+from mrq.environments.actions import action_parts, given_mask, mask_of
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.observations import parts_of, unbatched, values_of
 from mrq.environments.options import EnvironmentOptions
@@ -63,8 +63,9 @@ class Translator:
     def frames(self, observation: Any, actions: Array | None = None, masks: Any = None) -> tuple[Array, bool]:
         """Returns one observation or a batch of them as frames (count, *frame_shape), and whether it was a batch.
 
-        `actions` (count, action_size) and `masks` belong to them as in `frame`.
+        `actions` (count, action_size) and `masks` belong to them as in `frame`; observations may hold their masks.
         """
+        masks = given_mask(observation) if masks is None else masks
         try:
             single = self.frame(observation, None if actions is None else actions[0], self.mask(masks))
             return single[None], False
