@@ -6,6 +6,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrq.environments.checks import Misbehaviour
 from mrq.environments.images import image_reader, layout_of
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.spaces import Translator
@@ -66,7 +67,7 @@ def test_resized_images_are_averages_over_areas(height, width, size, layout, see
     assert found is not None
     described, read = image_reader(space, found, size)
     image = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-    result = read(image)
+    result = read(image, "an image")
     assert result.shape == tuple(described)
     assert result.dtype == np.uint8
     channel = {"grey": image, "first": image[-1], "last": image[..., -1]}[layout]
@@ -90,12 +91,39 @@ def test_values_are_scaled_from_the_spaces_bounds(space, value, seen):
     assert (frame == seen).all()
 
 
-def test_values_beyond_the_bounds_are_clipped():
+def test_values_slightly_beyond_the_bounds_are_clipped():
     translator = Translator(pixels((32, 32), np.float32, 1), BOX, EnvironmentOptions(image_size=32))
     image = np.zeros((32, 32), np.float32)
     image[0] = 1.5
     image[1] = -0.5
     assert translator.frame(image)[0, :3, 0].tolist() == [255, 0, 0]
+    bytes_and_more = Translator(pixels((32, 32)), BOX, EnvironmentOptions(image_size=32))
+    assert (bytes_and_more.frame(np.full((32, 32), 300, np.uint16)) == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("space", "image", "words"),
+    [
+        (pixels((32, 32), np.float32, 1), np.full((32, 32), 200, np.uint8), "200 to 200, far outside of .* 0 to 1"),
+        (spaces.Box(-1, 1, (32, 32), np.float32), np.full((32, 32), -9.5), "-9.5 to -9.5, far outside of .* -1 to 1"),
+        (pixels((32, 32)), np.full((32, 32), 900, np.uint16), "900 to 900, far outside of .* 0 to 255"),
+        (pixels((32, 32), np.float32, 1), np.full((32, 32), np.nan), "contains NaN"),
+        (pixels((32, 32), np.float32, 1), np.full((32, 32), -np.inf), "infinite"),
+        (pixels((32, 32)), np.zeros((32, 32), np.float32), "float32, but its space is uint8"),
+        (pixels((32, 32)), np.zeros((32, 32), np.int64), "int64, but its space is uint8"),
+        (pixels((32, 32)), np.zeros((32, 31), np.uint8), r"shape \(32, 31\)"),
+        (pixels((32, 32)), None, "shape"),
+    ],
+)
+def test_images_that_are_not_what_their_space_says_are_refused(space, image, words):
+    translator = Translator(spaces.Dict(camera=space), BOX)
+    with pytest.raises(Misbehaviour, match=rf"the observation\['camera'\] .*{words}"):
+        translator.frame({"camera": image})
+
+
+def test_an_image_whose_bounds_are_equal_is_black():
+    translator = Translator(spaces.Box(3, 3, (32, 32), np.float32), BOX, EnvironmentOptions(image_size=32))
+    assert not translator.frame(np.full((32, 32), 3, np.float32)).any()
 
 
 def test_resizing_is_said_once_with_the_option_that_changes_it():
@@ -115,6 +143,9 @@ def test_resizing_is_said_once_with_the_option_that_changes_it():
         spaces.Box(-np.inf, np.inf, (2, 11, 11), np.float32),  # highway's grids
         spaces.Box(-np.inf, np.inf, (40, 40), np.float32),
         pixels((128,)),  # Atari's memory
+        pixels((0, 84, 84)),
+        pixels((84, 84, 0)),
+        pixels((0, 84, 84, 3)),
     ],
 )
 def test_small_grids_and_unbounded_arrays_are_not_images(space):

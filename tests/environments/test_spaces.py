@@ -47,6 +47,9 @@ def test_discrete_actions_with_any_start(start):
         (spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, 1], np.float32)), "TransformAction"),
         (spaces.Box(-3.4e38, 3.4e38, (1,)), "no usable bounds"),
         (spaces.Box(0, 10**6, (2,), np.int64), "more than 4,096 options.*TransformAction"),
+        (spaces.Box(0, 2**62 - 1, (4,), np.int64), "more than 4,096 options"),  # 2**64 together
+        (spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64), "more than 4,096 options"),
+        (spaces.Box(0, 2**64 - 1, (1,), np.uint64), "more than 4,096 options"),
         (spaces.Text(5), "the action is text.*TransformAction"),
         (spaces.Dict(a=BOX, word=spaces.Text(5)), r"the action\['word'\] is text"),
         (spaces.Tuple([BOX, spaces.Sequence(BOX)]), r"the action\[1\] is a Sequence"),
@@ -67,6 +70,10 @@ def test_actions_that_networks_cannot_choose_are_refused(space, words):
         (spaces.MultiDiscrete([[2], [3]]), 0, (2, 3), [0, 1, 0, 1, 0], [[1], [1]]),
         (spaces.MultiBinary(2), 0, (2, 2), [0, 1, 1, 0], [1, 0]),
         (spaces.Box(3, 5, (2,), np.int64), 0, (3, 3), [0, 0, 1, 1, 0, 0], [5, 3]),
+        (spaces.Box(-3, -1, (), np.int8), 0, (3,), [0, 1, 0], -2),
+        (spaces.Box(0, 1, (2,), bool), 0, (2, 2), [0, 1, 1, 0], [1, 0]),
+        (spaces.Box(4, 4, (2,), np.int64), 0, (1, 1), [1, 1], [4, 4]),
+        (spaces.Box(4, 4, (2,), np.float32), 2, (), [0.3, -1], [4, 4]),
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), 0, (2, 3), [0, 1, 0, 0, 1], (1, 2)),
         (
             spaces.Dict(move=spaces.Box(0, 10, (2,)), tool=spaces.Discrete(3), turn=spaces.Box(-2, 2, (1,))),
@@ -119,6 +126,19 @@ def plain(action):
             [3, 4, 1, 0],
         ),
         (spaces.Box(0, 1, (2, 2), bool), np.array([[True, False], [False, True]]), [1, 0, 0, 1]),
+        (spaces.MultiBinary((2, 2)), [[True, False], [False, True]], [1, 0, 0, 1]),
+        (spaces.Box(4, 4, (2,), np.float32), np.array([4, 4], np.float32), [4, 4]),
+        (spaces.Box(-2, 0, (1, 2), np.int8), np.array([[0, -2]], np.int8), [0, 0, 1, 1, 0, 0]),
+        (
+            spaces.Dict(a=spaces.Box(0, 255, (0, 84, 84), np.uint8), b=spaces.Dict(), c=BOX),
+            {"a": [], "b": {}, "c": [3, 4]},
+            [3, 4],
+        ),
+        (
+            spaces.Dict(b=spaces.Tuple([spaces.Dict(c=spaces.Tuple([BOX])), spaces.Discrete(2)])),
+            {"b": [{"c": ([3, 4],)}, 1]},
+            [3, 4, 0, 1],
+        ),
         (spaces.Box(1, 3, (1, 2), np.int64), np.array([[3, 1]]), [0, 0, 1, 1, 0, 0]),  # a grid of symbols
         (spaces.Box(0, 255, (2, 1, 1), np.uint8), np.array([[[7]], [[255]]], np.uint8), [7, 255]),  # of numbers
         (spaces.Dict(a=spaces.Box(0, 1, (0,)), b=spaces.Text(5), c=BOX), {"a": [], "b": "x", "c": [3, 4]}, [3, 4]),

@@ -94,7 +94,7 @@ KINDS = pytest.mark.parametrize(
         (HybridTarget, 70),
         (Masked, 70),
         pytest.param(Pixels, 62, marks=pytest.mark.slow),
-        pytest.param(Workshop, 62, marks=pytest.mark.slow),
+        pytest.param(Workshop, 56, marks=pytest.mark.slow),
     ],
     ids=["box", "discrete", "hybrid", "masked", "pixels", "parts"],
 )

@@ -96,7 +96,7 @@ def _box(space: spaces.Box, name: str) -> ActionPart:
     size = int(np.prod(space.shape))
     if space.dtype.kind in "iub":
         options = space.high.astype(np.int64).ravel() - space.low.astype(np.int64).ravel() + 1
-        if not 0 <= options.sum() <= MOST_OPTIONS or options.min(initial=1) < 1:
+        if options.astype(float).sum() > MOST_OPTIONS or options.min(initial=1) < 1:  # less than 1 where it overflows
             raise MRQError(
                 f"{name} is {space}, a Box of integers with more than {MOST_OPTIONS:,} options; use fewer, or a Box of "
                 "floats, with gymnasium.wrappers.TransformAction."
@@ -115,7 +115,7 @@ def _box(space: spaces.Box, name: str) -> ActionPart:
 
     def make(numbers: Array, chosen: Array) -> Array:
         scaled = low + (numbers.reshape(space.shape).astype(np.float64) + 1) / 2 * (high - low)
-        return np.clip(scaled.astype(space.dtype), space.low, space.high)
+        return np.asarray(np.clip(scaled.astype(space.dtype), space.low, space.high))
 
     return ActionPart(size, (), make)
 
@@ -140,8 +140,7 @@ def _joined(parts: Sequence[ActionPart], join: Callable[[list[Any]], Any]) -> Ac
 
 
 def _integers(space: Space[Any], chosen: Array, start: Any) -> Array:
-    integers: Array = (chosen.reshape(space.shape or ()) + start).astype(space.dtype)
-    return integers
+    return np.array(chosen.reshape(space.shape or ()) + start, space.dtype)
 
 
 def _sizes(counts: Array) -> tuple[int, ...]:

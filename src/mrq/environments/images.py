@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from mrq.environments.checks import Misbehaviour
 from mrq.environments.options import SMALLEST_SIDE
 from mrq.errors import MRQError
 from mrq.interface import Array, Image
@@ -30,6 +31,8 @@ def layout_of(space: Space[Any]) -> Layout | None:
     layout = _layout(space.shape)
     if layout is None or min(layout.height, layout.width) < SMALLEST_SIDE:  # a grid of numbers or symbols
         return None
+    if not layout.channels:  # it is empty
+        return None
     low, high = float(space.low.min()), float(space.high.max())
     if space.dtype.kind in "iu":
         return layout if low >= 0 and high <= LARGEST_VALUE else None
@@ -45,8 +48,8 @@ def layout_of(space: Space[Any]) -> Layout | None:
     return None
 
 
-def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array], Array]]:
-    """Returns what the networks see of a space's images, and a function that turns one into that."""
+def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array, str], Array]]:
+    """Returns what the networks see of a space's images, and a function that turns one, with its name, into that."""
     assert isinstance(space, spaces.Box)
     low, high = float(space.low.min()), float(space.high.max())
     plain = space.dtype == np.uint8 and (low, high) == (0, LARGEST_VALUE)
@@ -54,8 +57,14 @@ def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, C
     resized = (layout.height, layout.width) != (size, size)
     rows, columns = _area_weights(layout.height, size), _area_weights(layout.width, size)
 
-    def read(array: Array) -> Array:
-        pixels: Array = array if plain else ((array.astype(np.float32) - low) * scale).clip(0, LARGEST_VALUE)
+    def read(array: Array, name: str) -> Array:
+        pixels = array
+        if not (plain and array.dtype == np.uint8):
+            scaled = (array.astype(np.float32) - low) * scale
+            if scaled.min() < -LARGEST_VALUE or scaled.max() > 2 * LARGEST_VALUE:  # more than noise on top of an image
+                values = f"{array.min():g} to {array.max():g}"
+                raise Misbehaviour(f"{name} contains {values}, far outside of its space's {low:g} to {high:g}")
+            pixels = scaled.clip(0, LARGEST_VALUE)
         frames = pixels if layout.frames else pixels[None]
         if frames.ndim == 3:  # grey
             frames = frames[:, None]

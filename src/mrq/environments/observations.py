@@ -83,7 +83,9 @@ def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
         return _discrete(space)
     if isinstance(space, spaces.MultiDiscrete):
         return _multi_discrete(space)
-    if not isinstance(space, spaces.Box | spaces.MultiBinary):
+    if isinstance(space, spaces.MultiBinary):
+        return _bits(space)
+    if not isinstance(space, spaces.Box):
         raise MRQError(
             f"{name} is a {type(space).__name__}, whose size varies or is unknown; give it a fixed size, for example a "
             "Box, with gymnasium.wrappers.TransformObservation."
@@ -93,7 +95,7 @@ def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
     size = int(np.prod(space.shape))
     if size == 0:
         return Part(_nothing)
-    if isinstance(space, spaces.Box) and (values := _few_values(space)):
+    if values := _few_values(space):
         return _symbols(space, *values)
     return Part(lambda value, name: checked_numbers(space, value, name).astype(np.float32).ravel(), numbers=size)
 
@@ -105,7 +107,7 @@ def _image(space: Space[Any], name: str, layout: Layout, size: int) -> Part:
         sides = f"{layout.width}x{layout.height} pixels"
         remark = f"{name} has {sides}, which are resized to {size}x{size}; --image-size chooses another size"
     return Part(
-        lambda value, name: read(checked_numbers(space, value, name)),
+        lambda value, name: read(checked_numbers(space, value, name), name),
         image=image,
         history=1 if layout.frames else HISTORY.get(layout.channels, 1),
         remark=remark,
@@ -147,6 +149,15 @@ def _multi_discrete(space: spaces.MultiDiscrete[Any]) -> Part:
         return vector
 
     return Part(read, numbers=int(sizes.sum()))
+
+
+def _bits(space: spaces.MultiBinary) -> Part:
+    def read(value: Any, name: str) -> Array:
+        bits = checked_numbers(space, value, name)
+        _refuse_outside(space, bits, name)
+        return bits.astype(np.float32).ravel()
+
+    return Part(read, numbers=int(np.prod(space.shape)))
 
 
 def _symbols(space: spaces.Box, low: int, count: int) -> Part:
