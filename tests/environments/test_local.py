@@ -47,6 +47,36 @@ class Wide(Counting):
         return self._observation(), float(action.sum()), False, False, {}
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (Spec(numbers=3, choices=(2, 3)), Spec(numbers=3, choices=(2, 4)), "2 and 3 options .* 2 and 4 options"),
+        (Spec(numbers=3, choices=(2,)), Spec(numbers=3, choices=(2,), masked=True), "vectors .* masks of actions"),
+        (
+            Spec(numbers=3, choices=(2,), masked=True),
+            Spec(numbers=4, choices=(2,), masked=True),
+            "3 numbers .* 4 numbers",
+        ),
+        (
+            Spec(numbers=3, continuous=1, choices=(2,)),
+            Spec(numbers=3, continuous=2, choices=(2,)),
+            "1 numbers .* 2 num",
+        ),
+        (
+            Spec((Image(1, 84, 84),), 5, choices=(2, 3)),
+            Spec((Image(1, 84, 84),), 0, choices=(2, 3), masked=True),  # as many bytes
+            "5 numbers .* masks",
+        ),
+        (Spec((Image(1, 84, 84),), 5), Spec((Image(1, 84, 84),)), "with 5 numbers .* 1x84x84 images as"),
+        (Spec((Image(1, 84, 84),) * 2), Spec((Image(1, 84, 84),)), "1x84x84 and 1x84x84 images"),
+        (Spec(numbers=3, history=2), Spec(numbers=3), "stacks of 2 vectors .* vectors"),
+    ],
+)
+def test_agents_whose_parts_differ_cannot_train_together(one, other, words):
+    with pytest.raises(MRQError, match=rf"a has .*{words}.*; train them in separate calls"):
+        common_spec([one, other], ["a", "b"])
+
+
 def test_frames_are_padded_and_actions_cut_to_each_environments_own_size():
     both = environments(Counting(), Wide())
     assert [spec.action_size for spec in both.specs] == [1, 3]

@@ -185,6 +185,62 @@ def test_observations_that_networks_cannot_see_are_refused(space, words):
         Translator(space, BOX)
 
 
+PARTS = spaces.Dict(
+    place=BOX,
+    inner=spaces.Dict(symbol=spaces.Discrete(3, start=5), pair=spaces.Tuple([spaces.MultiDiscrete([2, 3]), BOX])),
+    grid=spaces.Box(1, 3, (2, 2), np.int64),
+    bits=spaces.MultiBinary(2),
+    word=spaces.Text(3),
+)
+
+
+def parts(**changed):
+    """Returns an observation of PARTS in which these are changed."""
+    inner = {"symbol": 6, "pair": ([1, 2], np.zeros(2, np.float32))}
+    whole = {"place": np.zeros(2, np.float32), "grid": np.ones((2, 2), np.int64), "bits": [0, 1], "word": "a"}
+    return whole | {"inner": inner | changed.pop("inner", {})} | changed
+
+
+@pytest.mark.parametrize(
+    ("observation", "words"),
+    [
+        (
+            {name: value for name, value in parts().items() if name != "place"},
+            "the observation is not a dict with the keys",
+        ),
+        (parts(more=1), "the observation is not a dict with the keys place, inner, grid, bits, word"),
+        (list(parts().values()), "the observation is not a dict"),
+        (None, "the observation is not a dict"),
+        ({**parts(), "inner": {"symbol": 6}}, r"\['inner'\] is not a dict with the keys symbol, pair"),
+        (parts(inner={"pair": ([1, 2],)}), r"the observation\['inner'\]\['pair'\] is not a tuple of 2 parts"),
+        (parts(inner={"pair": np.zeros(2)}), "is not a tuple of 2 parts"),
+        (parts(inner={"pair": ([1, 3], np.zeros(2))}), r"\['pair'\]\[0\] is \[1, 3\], which is not in MultiDiscrete"),
+        (parts(inner={"pair": ([[1], [1, 2]], np.zeros(2))}), r"which is not in MultiDiscrete"),
+        (parts(inner={"symbol": 4}), r"\['symbol'\] is 4, which is not in Discrete\(3, start=5\)"),
+        (parts(inner={"symbol": 6.0}), "is 6.0, which is not in"),
+        (parts(inner={"symbol": None}), "is None, which is not in"),
+        (parts(inner={"symbol": np.array([6])}), "which is not in"),
+        (parts(place=np.array([0, np.nan], np.float32)), r"\['place'\] contains NaN"),
+        (parts(place=["0", "1"]), r"\['place'\] is <U1, but its space is float32"),
+        (parts(place=np.zeros(2, complex)), r"\['place'\] is complex128"),
+        (parts(place=np.array([0, None])), r"\['place'\] is object"),
+        (parts(place=None), r"\['place'\] has shape \(\)"),
+        (parts(grid=np.full((2, 2), 4)), r"\['grid'\] contains 4 to 4, outside of Box\(1, 3"),
+        (parts(grid=np.ones((2, 2))), r"\['grid'\] is float64, but its space is int64"),
+        (parts(bits=[0, 2]), r"\['bits'\] is .*, which is not in MultiBinary"),
+        (parts(word=7), r"\['word'\] is 7, which is not text"),
+        (parts(word=None), r"\['word'\] is None, which is not text"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_by_name(observation, words):
+    translator = Translator(PARTS, BOX, EnvironmentOptions(text=1))
+    assert translator.frame(parts()).shape == translator.spec.frame_shape
+    with pytest.raises(Misbehaviour, match=words):
+        translator.frame(observation)
+    with pytest.raises(Misbehaviour, match=words):
+        translator.frames(observation)
+
+
 def test_texts_are_left_out_with_a_remark_or_encoded_by_character():
     space = spaces.Dict(mission=spaces.Text(9), x=BOX)
     observation = {"mission": "b~?", "x": np.array([3, 4], np.float32)}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from mrq.bounds import shown
 from mrq.environments.checks import Misbehaviour, checked_numbers
 from mrq.environments.images import Layout, image_reader, layout_of
 from mrq.environments.options import EnvironmentOptions
@@ -120,7 +121,7 @@ def _text(name: str, characters: int) -> Part:
 
     def read(value: Any, name: str) -> Array:
         if not isinstance(value, str):
-            raise Misbehaviour(f"{name} is {value!r}, which is not text")
+            raise Misbehaviour(f"{name} is {shown(value)}, which is not text")
         encoded = np.zeros((characters, len(CHARACTERS)), np.float32)
         for place, character in enumerate(value[:characters]):
             if (known := CHARACTERS.find(character)) >= 0:
@@ -187,8 +188,12 @@ def _is_text(space: Space[Any]) -> bool:
 
 
 def _refuse_outside(space: Space[Any], value: Any, name: str) -> None:
-    if not space.contains(value):
-        raise Misbehaviour(f"{name} is {value!r}, which is not in {space}")
+    try:
+        inside = space.contains(value)
+    except Exception:  # Gymnasium's own, of a ragged list
+        inside = False
+    if not inside:
+        raise Misbehaviour(f"{name} is {shown(value)}, which is not in {space}")
 
 
 def _one_hot(size: int, indices: Array) -> Array:

@@ -80,7 +80,7 @@ class Translator:
                     )
                     for place, item in enumerate(items)
                 ]
-            except (Misbehaviour, TypeError, KeyError, IndexError):
+            except (Misbehaviour, TypeError, KeyError, IndexError, ValueError):
                 raise misbehaviour from None
             if not batch:
                 raise misbehaviour from None
