@@ -261,7 +261,7 @@ def options_allowed(step: int) -> np.ndarray:
 
 
 class Workshop(Masked):
-    """Shows a picture, numbers and a symbol, all of which its seed decides, besides the masks of its choices."""
+    """Shows a picture, numbers and a symbol beside the masks of its choices. A seed decides all of an episode."""
 
     def __init__(self) -> None:
         super().__init__(lengths=(9,))
@@ -270,6 +270,10 @@ class Workshop(Masked):
             place=spaces.Box(-1, 1, (2,), np.float64),
             symbol=spaces.Discrete(3, start=1),
         )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        self.episode = (seed or 0) % 2 - 1
+        return super().reset(seed=seed)
 
     def _observation(self) -> Any:
         if self.step_count == 0:
