@@ -299,3 +299,54 @@ class HybridTarget(Target):
         goal, reward, *flags, _ = super().step(action["move"])
         reward -= action["tool"] != self.tool + 1
         return {"goal": goal, "tool": self.tool}, reward, *flags, {}
+
+
+class Ranking(gym.Env[np.ndarray, np.int64]):
+    """Rewards four options in the order, or the opposite one, that the observation says; some are forbidden.
+
+    It fails when one of these is taken. `best` adds up what the best allowed options would have brought.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self.best = 0.0
+
+    def _draw(self) -> tuple[np.ndarray, dict]:
+        self.side = int(self.np_random.integers(2))
+        self.allowed = self.np_random.permutation(np.arange(4) < self.np_random.integers(1, 4))
+        return np.array([2 * self.side - 1], np.float32), {"action_mask": self.allowed.astype(np.int8)}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.step_count = 0
+        return self._draw()
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self.allowed[action], f"option {action} is not allowed"
+        rewards = (np.arange(4) if self.side else np.arange(4)[::-1]) / 3
+        self.best += rewards[self.allowed].max()
+        self.step_count += 1
+        observation, info = self._draw()
+        return observation, float(rewards[action]), self.step_count == 5, False, info
+
+
+class Recall(gym.Env[np.ndarray, np.int64]):
+    """Shows 1 or -1 in its first observation; its fourth and last step rewards the option that stands for it."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def _observation(self) -> np.ndarray:
+        return np.array([0 if self.step_count else 2 * self.cue - 1, self.step_count / 4], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.cue, self.step_count = int(self.np_random.integers(2)), 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.step_count += 1
+        over = self.step_count == 4
+        return self._observation(), (1.0 if action == self.cue else -1.0) * over, over, False, {}
