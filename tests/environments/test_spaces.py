@@ -50,6 +50,8 @@ def test_discrete_actions_with_any_start(start):
         (spaces.Box(0, 2**62 - 1, (4,), np.int64), "more than 4,096 options"),  # 2**64 together
         (spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64), "more than 4,096 options"),
         (spaces.Box(0, 2**64 - 1, (1,), np.uint64), "more than 4,096 options"),
+        (spaces.Discrete(10**9), "1,000,000,000 options, and networks can choose from 65,536.*TransformAction"),
+        (spaces.Dict(a=BOX, b=spaces.MultiDiscrete([40_000] * 2)), "80,000 options"),
         (spaces.Text(5), "the action is text.*TransformAction"),
         (spaces.Dict(a=BOX, word=spaces.Text(5)), r"the action\['word'\] is text"),
         (spaces.Tuple([BOX, spaces.Sequence(BOX)]), r"the action\[1\] is a Sequence"),
@@ -178,6 +180,11 @@ def test_wrong_observations_are_refused(observation, words):
         (spaces.Sequence(BOX), "the observation is a Sequence.*TransformObservation"),
         (spaces.Dict(a=BOX, b=spaces.Tuple([spaces.Graph(BOX, None)])), r"the observation\['b'\]\[0\] is a Graph"),
         (spaces.Box(-np.inf, np.inf, (96, 96, 3)), "have no bounds.*TransformObservation"),
+        (
+            spaces.Dict(a=spaces.Discrete(10**9)),
+            r"the observation\['a'\] has 1,000,000,000 values.*TransformObservation",
+        ),
+        (spaces.MultiDiscrete([40_000] * 2), "the observation has 80,000 values"),
     ],
 )
 def test_observations_that_networks_cannot_see_are_refused(space, words):

@@ -8,6 +8,7 @@ from gymnasium import Space, spaces
 
 from mrq.bounds import shown
 from mrq.environments.checks import Misbehaviour
+from mrq.environments.options import MOST_VALUES
 from mrq.errors import MRQError
 from mrq.interface import Array
 
@@ -57,6 +58,11 @@ def action_parts(space: Space[Any]) -> ActionPart:
     part = action_part(space)
     if not part.continuous + len(part.choices):
         raise MRQError(f"the action space {space} is empty; an action needs at least one entry.")
+    if (options := sum(part.choices)) > MOST_VALUES:
+        raise MRQError(
+            f"the action space {space} has {options:,} options, and networks can choose from {MOST_VALUES:,}; use "
+            "fewer, or a Box of floats, with gymnasium.wrappers.TransformAction."
+        )
     return part
 
 

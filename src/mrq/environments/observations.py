@@ -9,7 +9,7 @@ from gymnasium import Space, spaces
 from mrq.bounds import shown
 from mrq.environments.checks import Misbehaviour, checked_numbers
 from mrq.environments.images import Layout, image_reader, layout_of
-from mrq.environments.options import EnvironmentOptions
+from mrq.environments.options import MOST_VALUES, EnvironmentOptions
 from mrq.errors import MRQError
 from mrq.interface import Array, Image
 
@@ -80,10 +80,14 @@ def _leaves(space: Space[Any], name: str) -> Iterator[tuple[Space[Any], str]]:
 def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
     if _is_text(space):
         return _text(name, options.text)
-    if isinstance(space, spaces.Discrete):
-        return _discrete(space)
-    if isinstance(space, spaces.MultiDiscrete):
-        return _multi_discrete(space)
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        values = int(space.n) if isinstance(space, spaces.Discrete) else sum(space.nvec.ravel().tolist())
+        if values > MOST_VALUES:
+            raise MRQError(
+                f"{name} has {values:,} values, of which networks can see {MOST_VALUES:,} at most, one-hot; make it "
+                "smaller, or a Box, with gymnasium.wrappers.TransformObservation."
+            )
+        return _discrete(space) if isinstance(space, spaces.Discrete) else _multi_discrete(space)
     if isinstance(space, spaces.MultiBinary):
         return _bits(space)
     if not isinstance(space, spaces.Box):
