@@ -1,3 +1,5 @@
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from mrq.environments.environments import NO_FAULTS
 from mrq.environments.local import LocalEnvironments
 from mrq.errors import MRQError
 from mrq.interface import Image, Spec, common_spec
-from tests.environments_for_tests import Broken, Counting, Pixels
+from tests.environments_for_tests import Broken, Counting, Pixels, Workshop
+from tests.training.populations import checked
 
 EVERYONE = np.ones(2, bool)
 ACTIONS = np.zeros((2, 1), np.float32)
@@ -45,6 +48,38 @@ class Wide(Counting):
     def step(self, action):
         assert action.shape == (3,)
         return self._observation(), float(action.sum()), False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda seen: seen.pop("place"), "is not a dict with the keys picture, place, symbol"),
+        (lambda seen: seen.update(more=1), "is not a dict with the keys picture, place, symbol"),
+        (lambda seen: seen.update(picture=seen["picture"] / 255), r"\['picture'\] is float64, but its space is uint8"),
+        (lambda seen: seen.update(picture=seen["picture"][..., :1]), r"\['picture'\] has shape \(40, 32, 1\)"),
+        (lambda seen: seen.update(place=np.array([0, np.nan])), r"\['place'\] contains NaN"),
+        (lambda seen: seen.update(symbol=0), r"\['symbol'\] is 0, which is not in Discrete\(3, start=1\)"),
+        (lambda seen: seen.update(symbol="a"), r"\['symbol'\] is 'a', which is not in"),
+    ],
+)
+def test_a_part_that_goes_wrong_during_an_episode_is_named(change, words):
+    class Changing(Workshop):
+        def _observation(self):
+            seen = super()._observation()
+            if self.step_count == 2:
+                change(seen)
+            return seen
+
+    both = LocalEnvironments([checked(Changing()), checked(Workshop())], ["task (seed 0)", "task (seed 1)"])
+    both.reset(EVERYONE, [0, 0], 0)
+    allowed = np.tile(np.array([0, 0, 1, 0, 1], np.float32), (2, 1))  # at the first two steps
+    assert both.step(EVERYONE, allowed, 0)[1] == NO_FAULTS
+    step, faults = both.step(EVERYONE, allowed, 1)
+    assert list(faults.failed) == [0]
+    assert re.fullmatch(
+        rf"the environment of task \(seed 0\) failed at step 1: the observation.*{words}.*\.", faults.failed[0]
+    )
+    assert step.next_frames[1].any()
 
 
 @pytest.mark.parametrize(
