@@ -13,8 +13,8 @@ from mrq.environments.images import image_reader, layout_of
 
 SHAPES = ((210, 160, 3), (96, 96, 3), (84, 84, 3))  # Atari, CarRacing, and one that is only laid out anew
 SIZE = 84
-FRAMES = 200  # in a row
-REPEATS = 20  # of which the fastest counts: others may use the machine
+FRAMES = 10  # in a row
+REPEATS = 300  # of which the fastest counts: others may use the machine
 
 
 def main() -> None:
