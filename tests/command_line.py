@@ -15,7 +15,8 @@ SMALL = [
     *("--batch-size", "16", "--target-period", "50", "--random-steps", "200"),
     *("--evaluate-every", "200", "--evaluation-episodes", "2"),
 ]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+MODULES = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": MODULES}
 
 
 def start(*arguments, cwd, **environment):

@@ -231,3 +231,122 @@ class Process(Counting):
 
     def _observation(self) -> np.ndarray:
         return np.array([os.getpid(), "torch" in sys.modules], np.float32)
+
+
+class Masked(Counting):
+    """Has two choices, and says at each step which options are allowed; fails when another one is taken."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.action_space = spaces.MultiDiscrete([3, 2])
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        observation, _ = super().reset(seed=seed)
+        return observation, {"action_mask": self._mask(False)}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        mask = options_allowed(self.step_count)
+        assert mask[action[0]], f"option {action[0]} is not allowed at step {self.step_count}"
+        assert mask[3 + action[1]], f"option {action[1]} is not allowed at step {self.step_count}"
+        observation, reward, terminated, truncated, _ = super().step(action)
+        return observation, reward, terminated, truncated, {"action_mask": self._mask(terminated or truncated)}
+
+    def _mask(self, over: bool) -> np.ndarray:
+        return np.zeros(5, np.int8) if over else options_allowed(self.step_count).astype(np.int8)
+
+
+def options_allowed(step: int) -> np.ndarray:
+    """Returns which of 3 + 2 options are allowed: all of the first choice except one, and of the second one or both."""
+    return np.array([step % 3 != 0, step % 3 != 1, step % 3 != 2, step % 4 != 1, step % 4 != 3])
+
+
+class Workshop(Masked):
+    """Shows a picture, numbers and a symbol beside the masks of its choices. A seed decides all of an episode."""
+
+    def __init__(self) -> None:
+        super().__init__(lengths=(9,))
+        self.observation_space = spaces.Dict(
+            picture=spaces.Box(0, 255, (40, 32, 3), np.uint8),
+            place=spaces.Box(-1, 1, (2,), np.float64),
+            symbol=spaces.Discrete(3, start=1),
+        )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        self.episode = (seed or 0) % 2 - 1
+        return super().reset(seed=seed)
+
+    def _observation(self) -> Any:
+        if self.step_count == 0:
+            self.goal = self.np_random.uniform(-1, 1)
+        picture = np.full((40, 32, 3), (10 * self.step_count, 100, 200), np.uint8)
+        return {"picture": picture, "place": np.array([self.goal, 0.5]), "symbol": 1 + self.step_count % 3}
+
+
+class HybridTarget(Target):
+    """Rewards the number and the tool that the observation shows."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Dict(goal=spaces.Box(-1, 1, (1,), np.float64), tool=spaces.Discrete(3))
+        self.action_space = spaces.Dict(move=spaces.Box(0, 10, (1,), np.float32), tool=spaces.Discrete(3, start=1))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
+        goal, _ = super().reset(seed=seed)
+        self.tool = int(self.np_random.integers(3))
+        return {"goal": goal, "tool": self.tool}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        assert self.action_space.contains(action)
+        goal, reward, *flags, _ = super().step(action["move"])
+        reward -= action["tool"] != self.tool + 1
+        return {"goal": goal, "tool": self.tool}, reward, *flags, {}
+
+
+class Ranking(gym.Env[np.ndarray, np.int64]):
+    """Rewards four options in the order, or the opposite one, that the observation says; some are forbidden.
+
+    It fails when one of these is taken. `best` adds up what the best allowed options would have brought.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self.best = 0.0
+
+    def _draw(self) -> tuple[np.ndarray, dict]:
+        self.side = int(self.np_random.integers(2))
+        self.allowed = self.np_random.permutation(np.arange(4) < self.np_random.integers(1, 4))
+        return np.array([2 * self.side - 1], np.float32), {"action_mask": self.allowed.astype(np.int8)}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.step_count = 0
+        return self._draw()
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
+        assert self.allowed[action], f"option {action} is not allowed"
+        rewards = (np.arange(4) if self.side else np.arange(4)[::-1]) / 3
+        self.best += rewards[self.allowed].max()
+        self.step_count += 1
+        observation, info = self._draw()
+        return observation, float(rewards[action]), self.step_count == 5, False, info
+
+
+class Recall(gym.Env[np.ndarray, np.int64]):
+    """Shows 1 or -1 in its first observation; its fourth and last step rewards the option that stands for it."""
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def _observation(self) -> np.ndarray:
+        return np.array([0 if self.step_count else 2 * self.cue - 1, self.step_count / 4], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.cue, self.step_count = int(self.np_random.integers(2)), 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self.step_count += 1
+        over = self.step_count == 4
+        return self._observation(), (1.0 if action == self.cue else -1.0) * over, over, False, {}

@@ -4,6 +4,7 @@ Its numbers are the paper's, written out. What it shares with mrq is data: the i
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -64,6 +65,23 @@ def two_hot(rewards: Tensor) -> Tensor:
     return F.one_hot(below, 65) * (1 - share[:, None]) + F.one_hot(below + 1, 65) * share[:, None]
 
 
+def choices(spec: Spec) -> list[slice]:
+    """The entries of an action that each choice takes."""
+    ends = np.cumsum([spec.continuous, *spec.choices])
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def soft_choice(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax at temperature 10 over the options that are allowed."""
+    weights = (logits / 10).exp() * allowed
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def best(scores: Tensor, allowed: Tensor) -> Tensor:
+    """One-hot, the largest score of those that are allowed."""
+    return F.one_hot(torch.where(allowed > 0, scores, -torch.inf).argmax(-1), scores.shape[-1]).float()
+
+
 class PlainMRQ:
     def __init__(
         self,
@@ -86,6 +104,7 @@ class PlainMRQ:
         self.highest, self.terminated_before = 1.0, False
         # One entry an observation; an episode's last one has no action.
         self.states: list[Array] = []
+        self.masks: list[Array] = []
         self.actions: list[Array | None] = []
         self.rewards: list[float] = []
         self.terminated: list[bool] = []
@@ -95,15 +114,15 @@ class PlainMRQ:
         h, episodes, over = self.h, 0, True
         for step in range(steps):
             if over:
-                state, _ = self.environment.reset(seed=environment_seed(self.seed, episodes))
-                self._see(state)
+                state, info = self.environment.reset(seed=environment_seed(self.seed, episodes))
+                self._see(state, info)
                 episodes, length = episodes + 1, 0
             action = self._act(step)
-            state, reward, terminated, truncated, _ = self.environment.step(self.to_environment(action))
+            state, reward, terminated, truncated, info = self.environment.step(self.to_environment(action))
             self.actions[-1], self.rewards[-1], self.terminated[-1] = action, float(reward), terminated
             length, over = length + 1, terminated or truncated
             self.terminated_before |= terminated
-            self._see(state)
+            self._see(state, info)
             now = len(self.states) - 2
             for back in range(min(5, length)):
                 if back == 4 or terminated:
@@ -118,7 +137,12 @@ class PlainMRQ:
         arrays = draw(generator(self.seed, stream, index), self.h.target_period, self.spec, *more)
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-    def _see(self, state: Array) -> None:
+    def _see(self, state: Array, info: dict[str, Array]) -> None:
+        mask = np.ones(self.spec.action_size, np.float32)
+        for own in choices(self.spec):
+            given = info["action_mask"][own] if self.spec.masked else mask[own]
+            mask[own] = given if given.any() else 1
+        self.masks.append(mask)
         self.states.append(np.asarray(state, np.float32))
         self.actions.append(None)
         self.rewards.append(0.0)
@@ -128,14 +152,20 @@ class PlainMRQ:
     def _act(self, step: int) -> Array:
         block, place = divmod(step, self.h.target_period)
         noise = {name: t[place] for name, t in self._noise(acting_noise, Stream.ACTING, block).items()}
+        allowed, action = torch.from_numpy(self.masks[-1]), noise["random_actions"].clone()
         if step < self.h.random_steps:
-            return noise["random_actions"].numpy()
+            if self.spec.masked:
+                for own in choices(self.spec):
+                    action[own] = best(noise["exploration_gumbel"][own], allowed[own])
+            return action.numpy()
         with torch.no_grad():
             pre = pi(self.networks["policy"], f(self.networks["encoder"], torch.from_numpy(self.states[-1])))
-        if self.spec.choices:
-            scores = ((pre + noise["exploration_gumbel"]) / 10).softmax(-1) + 0.1 * noise["exploration_noise"]
-            return F.one_hot(scores.argmax(), len(scores)).float().numpy()
-        return (pre.tanh() + 0.2 * noise["exploration_noise"]).clamp(-1, 1).numpy()
+        perturbation, numbers = noise["exploration_noise"], slice(0, self.spec.continuous)
+        action[numbers] = (pre.tanh() + 0.2 * perturbation)[numbers].clamp(-1, 1)
+        for own in choices(self.spec):
+            scores = soft_choice(pre[own] + noise["exploration_gumbel"][own], allowed[own]) + 0.1 * perturbation[own]
+            action[own] = best(scores, allowed[own])
+        return action.numpy()
 
     def _kept(self) -> Array:
         """The entries that a replay of limited size still holds."""
@@ -148,11 +178,11 @@ class PlainMRQ:
         ring[kept % slots], entries[kept % slots] = np.array(self.priorities)[kept], kept
         return entries[np.searchsorted(ring.cumsum(), uniforms * ring.sum(), side="right")].tolist()
 
-    def _windows(self, entries: list[int], horizon: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """States, actions, rewards, and whether the episode goes on (batch, horizon or one more, …)."""
+    def _windows(self, entries: list[int], horizon: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """States, actions, rewards, whether the episode goes on, and masks (batch, horizon or one more, …)."""
         windows = []
         for entry in entries:
-            states, actions, rewards, alive = [self.states[entry]], [], [], [1.0]
+            states, actions, rewards, alive, masks = [self.states[entry]], [], [], [1.0], [self.masks[entry]]
             for _ in range(horizon):
                 if alive[-1]:
                     actions.append(self.actions[entry])
@@ -164,18 +194,19 @@ class PlainMRQ:
                     rewards.append(0.0)
                     alive.append(0.0)
                 states.append(self.states[entry])
-            windows.append((states, actions, rewards, alive))
-        states, actions, rewards, alive = (
+                masks.append(self.masks[entry])
+            windows.append((states, actions, rewards, alive, masks))
+        states, actions, rewards, alive, masks = (
             torch.from_numpy(np.array(x, np.float32)) for x in zip(*windows, strict=True)
         )
-        return states, actions, rewards, alive
+        return states, actions, rewards, alive, masks
 
     def _begin_period(self, period: int) -> None:
         self.targets = {n: {k: t.detach().clone() for k, t in p.items()} for n, p in self.networks.items()}
         self.target_reward_scale = self.reward_scale
         self.reward_scale = np.mean([abs(self.rewards[i]) for i in self._kept() if self.actions[i] is not None])
         for uniforms in self._noise(encoder_noise, Stream.ENCODER_UPDATES, period, self.h)["sample"]:
-            states, actions, rewards, alive = self._windows(self._draw(uniforms.numpy()), 5)
+            states, actions, rewards, alive, _ = self._windows(self._draw(uniforms.numpy()), 5)
             encoder, loss = self.networks["encoder"], torch.zeros(())
             zs = f(encoder, states[:, 0])
             for t in range(5):
@@ -193,17 +224,16 @@ class PlainMRQ:
         period, place = divmod(update, self.h.target_period)
         noise = {n: t[place] for n, t in self._noise(value_noise, Stream.VALUE_UPDATES, period, self.h).items()}
         entries = self._draw(noise["sample"].numpy())
-        states, actions, rewards, alive = self._windows(entries, 3)
+        states, actions, rewards, alive, masks = self._windows(entries, 3)
         with torch.no_grad():
             target = self.targets["encoder"]
             zs = f(target, states[:, 3])
             pre = pi(self.targets["policy"], zs)
-            if self.spec.choices:
-                soft = ((pre + noise["target_gumbel"]) / 10).softmax(-1)
-                scores = soft + (0.1 * noise["target_noise"]).clamp(-0.15, 0.15)
-                following = F.one_hot(scores.argmax(-1), self.spec.action_size).float()
-            else:
-                following = (pre.tanh() + (0.2 * noise["target_noise"]).clamp(-0.3, 0.3)).clamp(-1, 1)
+            following = (pre.tanh() + (0.2 * noise["target_noise"]).clamp(-0.3, 0.3)).clamp(-1, 1)
+            for own in choices(self.spec):
+                allowed = masks[:, 3, own]
+                soft = soft_choice(pre[:, own] + noise["target_gumbel"][:, own], allowed)
+                following[:, own] = best(soft + (0.1 * noise["target_noise"][:, own]).clamp(-0.15, 0.15), allowed)
             bootstrap = q(self.targets["value"], g(target, zs, following)).min(1).values
             returns = sum(0.99**t * alive[:, t] * rewards[:, t] for t in range(3))
             aim = (returns + 0.99**3 * alive[:, 3] * self.target_reward_scale * bootstrap) / self.reward_scale
@@ -213,7 +243,10 @@ class PlainMRQ:
         errors = (values - aim[:, None]).abs()
         self._descend("value", torch.where(errors < 1, errors.square() / 2, errors - 0.5).mean(), clip=20)
         pre = pi(self.networks["policy"], zs)
-        action = ((pre + noise["policy_gumbel"]) / 10).softmax(-1) if self.spec.choices else pre.tanh()
+        parts = [pre[:, : self.spec.continuous].tanh()]
+        for own in choices(self.spec):
+            parts.append(soft_choice(pre[:, own] + noise["policy_gumbel"][:, own], masks[:, 0, own]))
+        action = torch.cat(parts, 1)
         values = q(self.networks["value"], g(self.networks["encoder"], zs, action))
         self._descend("policy", 1e-5 * pre.square().mean() - values.mean())
         risen = errors.detach().amax(1).clamp(min=1).pow(0.4).numpy()

@@ -3,25 +3,40 @@
 from dataclasses import replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import FlattenObservation
 
+from tests.environments_for_tests import HybridTarget, Masked
 from tests.plain_mrq import PlainMRQ
 from tests.training.populations import advance, population
 
 
+def hybrid_action(action):
+    return {"move": 5 * (action[:1] + 1), "tool": int(action[1:].argmax()) + 1}
+
+
 @pytest.mark.parametrize(
-    ("task", "to_environment"),
-    [("Pendulum-v1", lambda action: 2 * action), ("CartPole-v1", lambda action: int(action.argmax()))],
-    ids=["box, truncated", "discrete, terminated"],
+    ("environment", "to_environment"),
+    [
+        (lambda: gym.make("Pendulum-v1", max_episode_steps=30), lambda action: 2 * action),
+        (lambda: gym.make("CartPole-v1", max_episode_steps=30), lambda action: int(action.argmax())),
+        (lambda: FlattenObservation(HybridTarget()), hybrid_action),
+        (Masked, lambda action: np.array([action[:3].argmax(), action[3:].argmax()])),
+    ],
+    ids=["box, truncated", "discrete, terminated", "hybrid, terminated", "masked, both"],
 )
-def test_training_equals_mrq_written_plainly(task, to_environment, small):
+def test_training_equals_mrq_written_plainly(environment, to_environment, small):
     h, steps, seed = replace(small, replay_capacity=100), 130, 3  # so that the ring wraps
 
     def make():
-        return gym.make(task, max_episode_steps=30)
+        made = environment()
+        if isinstance(made, Masked):
+            made.episode = 0  # as after the reset that finds out whether there are masks
+        return made
 
-    agents = population(make, (seed,), h, steps)
+    agents = population(environment, (seed,), h, steps)
     learner = agents.learner.agents
     initial = {network: {n: t[0].clone() for n, t in p.items()} for network, p in learner.networks.items()}
     plain = PlainMRQ(make(), to_environment, seed, initial, learner.spec, h)

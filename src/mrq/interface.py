@@ -118,11 +118,13 @@ def kind_of(spec: Spec) -> tuple[str, str]:
 def _observation_kind(spec: Spec) -> str:
     images = " and ".join("x".join(map(str, image)) for image in spec.images)
     if spec.packed:
-        what = f"{images} images with {spec.floats} numbers"
+        what = f"{images} images with {spec.numbers} numbers"
     elif spec.images:
         what = f"{images} images"
     else:
-        what = f"{spec.numbers} numbers and masks of actions" if spec.masked else "vectors"
+        what = f"{spec.numbers} numbers" if spec.masked else "vectors"
+    if spec.masked:
+        what += " and masks of actions"
     return f"{what} as observations" if spec.history == 1 else f"stacks of {spec.history} {what} as observations"
 
 

@@ -1,3 +1,5 @@
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from mrq.environments.environments import NO_FAULTS
 from mrq.environments.local import LocalEnvironments
 from mrq.errors import MRQError
 from mrq.interface import Image, Spec, common_spec
-from tests.environments_for_tests import Broken, Counting, Pixels
+from tests.environments_for_tests import Broken, Counting, Pixels, Workshop
+from tests.training.populations import checked
 
 EVERYONE = np.ones(2, bool)
 ACTIONS = np.zeros((2, 1), np.float32)
@@ -45,6 +48,68 @@ class Wide(Counting):
     def step(self, action):
         assert action.shape == (3,)
         return self._observation(), float(action.sum()), False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda seen: seen.pop("place"), "is not a dict with the keys picture, place, symbol"),
+        (lambda seen: seen.update(more=1), "is not a dict with the keys picture, place, symbol"),
+        (lambda seen: seen.update(picture=seen["picture"] / 255), r"\['picture'\] is float64, but its space is uint8"),
+        (lambda seen: seen.update(picture=seen["picture"][..., :1]), r"\['picture'\] has shape \(40, 32, 1\)"),
+        (lambda seen: seen.update(place=np.array([0, np.nan])), r"\['place'\] contains NaN"),
+        (lambda seen: seen.update(symbol=0), r"\['symbol'\] is 0, which is not in Discrete\(3, start=1\)"),
+        (lambda seen: seen.update(symbol="a"), r"\['symbol'\] is 'a', which is not in"),
+    ],
+)
+def test_a_part_that_goes_wrong_during_an_episode_is_named(change, words):
+    class Changing(Workshop):
+        def _observation(self):
+            seen = super()._observation()
+            if self.step_count == 2:
+                change(seen)
+            return seen
+
+    both = LocalEnvironments([checked(Changing()), checked(Workshop())], ["task (seed 0)", "task (seed 1)"])
+    both.reset(EVERYONE, [0, 0], 0)
+    allowed = np.tile(np.array([0, 0, 1, 0, 1], np.float32), (2, 1))  # at the first two steps
+    assert both.step(EVERYONE, allowed, 0)[1] == NO_FAULTS
+    step, faults = both.step(EVERYONE, allowed, 1)
+    assert list(faults.failed) == [0]
+    assert re.fullmatch(
+        rf"the environment of task \(seed 0\) failed at step 1: the observation.*{words}.*\.", faults.failed[0]
+    )
+    assert step.next_frames[1].any()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (Spec(numbers=3, choices=(2, 3)), Spec(numbers=3, choices=(2, 4)), "2 and 3 options .* 2 and 4 options"),
+        (Spec(numbers=3, choices=(2,)), Spec(numbers=3, choices=(2,), masked=True), "vectors .* masks of actions"),
+        (
+            Spec(numbers=3, choices=(2,), masked=True),
+            Spec(numbers=4, choices=(2,), masked=True),
+            "3 numbers .* 4 numbers",
+        ),
+        (
+            Spec(numbers=3, continuous=1, choices=(2,)),
+            Spec(numbers=3, continuous=2, choices=(2,)),
+            "1 numbers .* 2 num",
+        ),
+        (
+            Spec((Image(1, 84, 84),), 5, choices=(2, 3)),
+            Spec((Image(1, 84, 84),), 0, choices=(2, 3), masked=True),  # as many bytes
+            "5 numbers .* masks",
+        ),
+        (Spec((Image(1, 84, 84),), 5), Spec((Image(1, 84, 84),)), "with 5 numbers .* 1x84x84 images as"),
+        (Spec((Image(1, 84, 84),) * 2), Spec((Image(1, 84, 84),)), "1x84x84 and 1x84x84 images"),
+        (Spec(numbers=3, history=2), Spec(numbers=3), "stacks of 2 vectors .* vectors"),
+    ],
+)
+def test_agents_whose_parts_differ_cannot_train_together(one, other, words):
+    with pytest.raises(MRQError, match=rf"a has .*{words}.*; train them in separate calls"):
+        common_spec([one, other], ["a", "b"])
 
 
 def test_frames_are_padded_and_actions_cut_to_each_environments_own_size():

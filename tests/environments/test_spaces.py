@@ -47,6 +47,11 @@ def test_discrete_actions_with_any_start(start):
         (spaces.Box(np.array([-1, -np.inf], np.float32), np.array([1, 1], np.float32)), "TransformAction"),
         (spaces.Box(-3.4e38, 3.4e38, (1,)), "no usable bounds"),
         (spaces.Box(0, 10**6, (2,), np.int64), "more than 4,096 options.*TransformAction"),
+        (spaces.Box(0, 2**62 - 1, (4,), np.int64), "more than 4,096 options"),  # 2**64 together
+        (spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64), "more than 4,096 options"),
+        (spaces.Box(0, 2**64 - 1, (1,), np.uint64), "more than 4,096 options"),
+        (spaces.Discrete(10**9), "1,000,000,000 options, and networks can choose from 65,536.*TransformAction"),
+        (spaces.Dict(a=BOX, b=spaces.MultiDiscrete([40_000] * 2)), "80,000 options"),
         (spaces.Text(5), "the action is text.*TransformAction"),
         (spaces.Dict(a=BOX, word=spaces.Text(5)), r"the action\['word'\] is text"),
         (spaces.Tuple([BOX, spaces.Sequence(BOX)]), r"the action\[1\] is a Sequence"),
@@ -67,6 +72,10 @@ def test_actions_that_networks_cannot_choose_are_refused(space, words):
         (spaces.MultiDiscrete([[2], [3]]), 0, (2, 3), [0, 1, 0, 1, 0], [[1], [1]]),
         (spaces.MultiBinary(2), 0, (2, 2), [0, 1, 1, 0], [1, 0]),
         (spaces.Box(3, 5, (2,), np.int64), 0, (3, 3), [0, 0, 1, 1, 0, 0], [5, 3]),
+        (spaces.Box(-3, -1, (), np.int8), 0, (3,), [0, 1, 0], -2),
+        (spaces.Box(0, 1, (2,), bool), 0, (2, 2), [0, 1, 1, 0], [1, 0]),
+        (spaces.Box(4, 4, (2,), np.int64), 0, (1, 1), [1, 1], [4, 4]),
+        (spaces.Box(4, 4, (2,), np.float32), 2, (), [0.3, -1], [4, 4]),
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), 0, (2, 3), [0, 1, 0, 0, 1], (1, 2)),
         (
             spaces.Dict(move=spaces.Box(0, 10, (2,)), tool=spaces.Discrete(3), turn=spaces.Box(-2, 2, (1,))),
@@ -119,6 +128,19 @@ def plain(action):
             [3, 4, 1, 0],
         ),
         (spaces.Box(0, 1, (2, 2), bool), np.array([[True, False], [False, True]]), [1, 0, 0, 1]),
+        (spaces.MultiBinary((2, 2)), [[True, False], [False, True]], [1, 0, 0, 1]),
+        (spaces.Box(4, 4, (2,), np.float32), np.array([4, 4], np.float32), [4, 4]),
+        (spaces.Box(-2, 0, (1, 2), np.int8), np.array([[0, -2]], np.int8), [0, 0, 1, 1, 0, 0]),
+        (
+            spaces.Dict(a=spaces.Box(0, 255, (0, 84, 84), np.uint8), b=spaces.Dict(), c=BOX),
+            {"a": [], "b": {}, "c": [3, 4]},
+            [3, 4],
+        ),
+        (
+            spaces.Dict(b=spaces.Tuple([spaces.Dict(c=spaces.Tuple([BOX])), spaces.Discrete(2)])),
+            {"b": [{"c": ([3, 4],)}, 1]},
+            [3, 4, 0, 1],
+        ),
         (spaces.Box(1, 3, (1, 2), np.int64), np.array([[3, 1]]), [0, 0, 1, 1, 0, 0]),  # a grid of symbols
         (spaces.Box(0, 255, (2, 1, 1), np.uint8), np.array([[[7]], [[255]]], np.uint8), [7, 255]),  # of numbers
         (spaces.Dict(a=spaces.Box(0, 1, (0,)), b=spaces.Text(5), c=BOX), {"a": [], "b": "x", "c": [3, 4]}, [3, 4]),
@@ -158,11 +180,72 @@ def test_wrong_observations_are_refused(observation, words):
         (spaces.Sequence(BOX), "the observation is a Sequence.*TransformObservation"),
         (spaces.Dict(a=BOX, b=spaces.Tuple([spaces.Graph(BOX, None)])), r"the observation\['b'\]\[0\] is a Graph"),
         (spaces.Box(-np.inf, np.inf, (96, 96, 3)), "have no bounds.*TransformObservation"),
+        (
+            spaces.Dict(a=spaces.Discrete(10**9)),
+            r"the observation\['a'\] has 1,000,000,000 values.*TransformObservation",
+        ),
+        (spaces.MultiDiscrete([40_000] * 2), "the observation has 80,000 values"),
     ],
 )
 def test_observations_that_networks_cannot_see_are_refused(space, words):
     with pytest.raises(MRQError, match=words):
         Translator(space, BOX)
+
+
+PARTS = spaces.Dict(
+    place=BOX,
+    inner=spaces.Dict(symbol=spaces.Discrete(3, start=5), pair=spaces.Tuple([spaces.MultiDiscrete([2, 3]), BOX])),
+    grid=spaces.Box(1, 3, (2, 2), np.int64),
+    bits=spaces.MultiBinary(2),
+    word=spaces.Text(3),
+)
+
+
+def parts(**changed):
+    """Returns an observation of PARTS in which these are changed."""
+    inner = {"symbol": 6, "pair": ([1, 2], np.zeros(2, np.float32))}
+    whole = {"place": np.zeros(2, np.float32), "grid": np.ones((2, 2), np.int64), "bits": [0, 1], "word": "a"}
+    return whole | {"inner": inner | changed.pop("inner", {})} | changed
+
+
+@pytest.mark.parametrize(
+    ("observation", "words"),
+    [
+        (
+            {name: value for name, value in parts().items() if name != "place"},
+            "the observation is not a dict with the keys",
+        ),
+        (parts(more=1), "the observation is not a dict with the keys place, inner, grid, bits, word"),
+        (list(parts().values()), "the observation is not a dict"),
+        (None, "the observation is not a dict"),
+        ({**parts(), "inner": {"symbol": 6}}, r"\['inner'\] is not a dict with the keys symbol, pair"),
+        (parts(inner={"pair": ([1, 2],)}), r"the observation\['inner'\]\['pair'\] is not a tuple of 2 parts"),
+        (parts(inner={"pair": np.zeros(2)}), "is not a tuple of 2 parts"),
+        (parts(inner={"pair": ([1, 3], np.zeros(2))}), r"\['pair'\]\[0\] is \[1, 3\], which is not in MultiDiscrete"),
+        (parts(inner={"pair": ([[1], [1, 2]], np.zeros(2))}), r"which is not in MultiDiscrete"),
+        (parts(inner={"symbol": 4}), r"\['symbol'\] is 4, which is not in Discrete\(3, start=5\)"),
+        (parts(inner={"symbol": 6.0}), "is 6.0, which is not in"),
+        (parts(inner={"symbol": None}), "is None, which is not in"),
+        (parts(inner={"symbol": np.array([6])}), "which is not in"),
+        (parts(place=np.array([0, np.nan], np.float32)), r"\['place'\] contains NaN"),
+        (parts(place=["0", "1"]), r"\['place'\] is <U1, but its space is float32"),
+        (parts(place=np.zeros(2, complex)), r"\['place'\] is complex128"),
+        (parts(place=np.array([0, None])), r"\['place'\] is object"),
+        (parts(place=None), r"\['place'\] has shape \(\)"),
+        (parts(grid=np.full((2, 2), 4)), r"\['grid'\] contains 4 to 4, outside of Box\(1, 3"),
+        (parts(grid=np.ones((2, 2))), r"\['grid'\] is float64, but its space is int64"),
+        (parts(bits=[0, 2]), r"\['bits'\] is .*, which is not in MultiBinary"),
+        (parts(word=7), r"\['word'\] is 7, which is not text"),
+        (parts(word=None), r"\['word'\] is None, which is not text"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_by_name(observation, words):
+    translator = Translator(PARTS, BOX, EnvironmentOptions(text=1))
+    assert translator.frame(parts()).shape == translator.spec.frame_shape
+    with pytest.raises(Misbehaviour, match=words):
+        translator.frame(observation)
+    with pytest.raises(Misbehaviour, match=words):
+        translator.frames(observation)
 
 
 def test_texts_are_left_out_with_a_remark_or_encoded_by_character():
@@ -209,6 +292,14 @@ def test_images_and_numbers_share_a_row_of_bytes():
     assert not images[4096:].any()
 
 
+def test_several_images_need_no_numbers_beside_them():
+    image = spaces.Box(0, 255, (32, 32), np.uint8)
+    translator = Translator(spaces.Tuple([image, image]), BOX, EnvironmentOptions(image_size=32))
+    assert translator.spec == Spec((Image(1, 32, 32),) * 2, 0, 4, continuous=2)
+    frame = translator.frame((np.full((32, 32), 5, np.uint8), np.full((32, 32), 6, np.uint8)))
+    assert frame.tolist() == [5] * 1024 + [6] * 1024
+
+
 @pytest.mark.parametrize(
     ("space", "mask", "allowed"),
     [
@@ -217,16 +308,39 @@ def test_images_and_numbers_share_a_row_of_bytes():
         (spaces.Discrete(3), np.zeros(3, np.int8), [1, 1, 1]),  # nothing is left to do: the game is over
         (spaces.MultiDiscrete([2, 3]), np.array([0, 1, 1, 1, 0]), [0, 1, 1, 1, 0]),
         (spaces.MultiDiscrete([2, 3]), (np.array([0, 1]), np.array([1, 0, 0])), [0, 1, 1, 0, 0]),
+        (spaces.MultiDiscrete([2, 3]), [[0, 1], [0, 0, 0]], [0, 1, 1, 1, 1]),  # one of the choices is over
+        (spaces.MultiDiscrete([2, 3]), [False, True, True, False, False], [0, 1, 1, 0, 0]),
+        (spaces.MultiDiscrete([[2], [3]]), np.array([1.0, 0, 0, 0, 1]), [1, 0, 0, 0, 1]),
+        (spaces.Discrete(2, start=7), (1, 0), [1, 0]),
+        (spaces.Discrete(2), None, None),
     ],
 )
 def test_masks(space, mask, allowed):
-    assert Translator(BOX, space, masked=True).mask(mask).tolist() == allowed
+    found = Translator(BOX, space, masked=True).mask(mask)
+    assert (found if found is None else found.tolist()) == allowed
 
 
-@pytest.mark.parametrize("mask", [np.ones(4), "all", np.array([0.5, None, {}], object), [[1, 0], [1]]])
-def test_masks_that_do_not_fit_are_refused(mask):
-    with pytest.raises(Misbehaviour, match=r"the action mask .* does not fit"):
-        Translator(BOX, spaces.Discrete(3), masked=True).mask(mask)
+@pytest.mark.parametrize(
+    ("space", "mask", "words"),
+    [
+        (spaces.Discrete(3), np.ones(4), r"does not fit Discrete\(3\)"),
+        (spaces.Discrete(3), np.ones((1, 3)), "does not fit"),
+        (spaces.Discrete(3), "all", "does not fit"),
+        (spaces.Discrete(3), 1, "does not fit"),
+        (spaces.Discrete(3), {"left": 1}, "does not fit"),
+        (spaces.Discrete(3), [[1, 0], [1]], "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), np.ones(6), "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), (np.ones(3), np.ones(2)), "does not fit"),  # five together as well
+        (spaces.MultiDiscrete([2, 3]), (np.ones(2), None), "does not fit"),
+        (spaces.Discrete(3), np.array([0.5, None, {}], object), "other values than 0 and 1"),
+        (spaces.Discrete(3), np.array(["1", "0", "1"]), "other values than 0 and 1"),
+        (spaces.Discrete(3), [0, np.nan, 1], "other values than 0 and 1"),
+        (spaces.Discrete(3), [0, -np.inf, 0], "other values than 0 and 1"),  # to be added to logits
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(space, mask, words):
+    with pytest.raises(Misbehaviour, match=f"the action mask .*{words}"):
+        Translator(BOX, space, masked=True).mask(mask)
 
 
 def test_integer_boxes_refuse_floats_and_images_refuse_floats():

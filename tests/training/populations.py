@@ -11,7 +11,7 @@ from mrq.execution import accelerate
 from mrq.interface import Identity
 from mrq.training.building import build_population
 from mrq.training.loop import step, update
-from tests.environments_for_tests import Counting, Pixels
+from tests.environments_for_tests import Counting, HybridTarget, Masked, Pixels, Workshop
 
 CPU = torch.device("cpu")
 
@@ -28,11 +28,17 @@ def population(make, seeds, h, steps=200, device=CPU, **options):
 def fleet(makes, seeds, h, steps=200, device=CPU, copies=1, **options):
     """Builds an agent per kind of environment and seed, with so many environments and room for so many steps."""
     identities = [Identity("task", seed) for seed in seeds]
-    made = [CheckedEnvironment(make()) for make in makes for _ in range(copies)]
+    made = [checked(make()) for make in makes for _ in range(copies)]
     environments = LocalEnvironments(made, [identity.name for identity in identities for _ in range(copies)])
     made = build_population(identities, environments, h, device, **options)
     made.expect(steps)
     return made
+
+
+def checked(environment):
+    """Wraps an environment, which may say which actions are allowed."""
+    masked = CheckedEnvironment(environment).gives_masks(0)
+    return CheckedEnvironment(environment, masked=masked)
 
 
 def advance(population, steps):
@@ -87,9 +93,12 @@ KINDS = pytest.mark.parametrize(
     [
         (lambda: gym.make("Pendulum-v1"), 110),
         (lambda: gym.make("CartPole-v1"), 110),
+        (HybridTarget, 70),
+        (Masked, 70),
         pytest.param(Pixels, 62, marks=pytest.mark.slow),
+        pytest.param(Workshop, 56, marks=pytest.mark.slow),
     ],
-    ids=["box", "discrete", "pixels"],
+    ids=["box", "discrete", "hybrid", "masked", "pixels", "parts"],
 )
 
 FLEETS = pytest.mark.parametrize(
@@ -97,7 +106,8 @@ FLEETS = pytest.mark.parametrize(
     [
         (lambda: gym.make("Pendulum-v1"), lambda: gym.make("Reacher-v4"), Counting),
         (lambda: gym.make("CartPole-v1"), lambda: gym.make("Acrobot-v1"), lambda: gym.make("MountainCar-v0")),
+        (Masked, lambda: Masked(lengths=(4,))),
         pytest.param((Pixels, lambda: Pixels(actions=5)), marks=pytest.mark.slow),
     ],
-    ids=["box", "discrete", "pixels"],
+    ids=["box", "discrete", "masked", "pixels"],
 )

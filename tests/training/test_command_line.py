@@ -102,12 +102,19 @@ def test_mujoco_is_filmed_without_a_screen_and_played_without_a_renderer(tmp_pat
     assert "(episodes: 1)" in out
 
 
-def test_a_killed_run_resumes_bit_for_bit(tmp_path):
-    train(tmp_path, "--steps", 500, "--runs", "whole")
-    process = start(
-        "train", "Pendulum-v1", *SMALL, "--steps", 500, "--runs", "killed", "--checkpoint-minutes", 0.002, cwd=tmp_path
-    )
-    run = tmp_path / "killed" / "Pendulum-v1" / "seed-0"
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("Pendulum-v1", []),
+        ("tests.environments_for_tests:HybridTarget", []),
+        ("tests.environments_for_tests:Workshop", ["--image-size", 32, "--history", 2, "--action-history"]),
+    ],
+)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path, task, options):
+    options = [*options, "--steps", 500]
+    train(tmp_path, *options, "--runs", "whole", task=task)
+    process = start("train", task, *SMALL, *options, "--runs", "killed", "--checkpoint-minutes", 0.002, cwd=tmp_path)
+    run = tmp_path / "killed" / task.replace(":", "-") / "seed-0"
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
         checkpoint = latest_checkpoint(run / "checkpoints")
@@ -117,11 +124,14 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    code, out, err = mrq("resume", run, cwd=tmp_path)
+    code, out, err = mrq("resume", run, "--trust", cwd=tmp_path)
     assert code == 0, err
     assert "resuming at step" in out
     assert "could not be brought back" not in out
-    assert_same(run, tmp_path / "whole" / "Pendulum-v1" / "seed-0")
+    assert_same(run, tmp_path / "whole" / run.relative_to(tmp_path / "killed"))
+    code, out, err = mrq("evaluate", run, "--trust", "--episodes", 2, cwd=tmp_path)
+    assert code == 0, err
+    assert "(episodes: 2)" in out
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

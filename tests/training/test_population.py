@@ -29,7 +29,7 @@ def test_each_agent_equals_its_seed_alone(make, steps, small):
         alone = population(make, (seed,), small)
         advance(alone, steps)
         assert_alike(together.state_of(agent), alone.state_of(0))
-    assert not np.array_equal(together.replay.frames[0, :50], together.replay.frames[1, :50])
+    assert not np.array_equal(together.replay.actions[0, :50], together.replay.actions[1, :50])
 
 
 @FLEETS

@@ -1,17 +1,21 @@
 """Actions as the networks choose them: entries in [-1, 1], then a one-hot group of options for every choice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from mrq.bounds import shown
+from mrq.environments.checks import Misbehaviour
+from mrq.environments.options import MOST_VALUES
 from mrq.errors import MRQError
 from mrq.interface import Array
 
 MOST_OPTIONS = 4_096  # of all choices of a Box of integers
 ACTION = "the action"
+MASK = "action_mask"
 Make = Callable[[Array, Array], Any]  # the environment's value for its entries in [-1, 1] and its chosen options
 
 
@@ -55,24 +59,43 @@ def action_parts(space: Space[Any]) -> ActionPart:
     part = action_part(space)
     if not part.continuous + len(part.choices):
         raise MRQError(f"the action space {space} is empty; an action needs at least one entry.")
+    if (options := sum(part.choices)) > MOST_VALUES:
+        raise MRQError(
+            f"the action space {space} has {options:,} options, and networks can choose from {MOST_VALUES:,}; use "
+            "fewer, or a Box of floats, with gymnasium.wrappers.TransformAction."
+        )
     return part
+
+
+def given_mask(*holders: Any) -> Any:
+    """Returns the mask in `info`, where Gymnasium has it, or in an observation, where PettingZoo has it."""
+    for holder in holders:
+        if isinstance(holder, Mapping) and holder.get(MASK) is not None:
+            return holder[MASK]
+    return None
 
 
 def mask_of(space: Space[Any], mask: Any) -> Array | None:
     """Returns an environment's mask of a Discrete or MultiDiscrete space as 1 for each option that is allowed, else 0.
 
-    A choice without any allowed option, as at the end of a game, allows all. Returns None for other spaces.
+    A choice without any allowed option, as at the end of a game, allows all. Returns None for other spaces; raises
+    Misbehaviour where the mask does not fit the space.
     """
-    if isinstance(space, spaces.Discrete):
-        masks = [np.asarray(mask)]
-    elif isinstance(space, spaces.MultiDiscrete):
-        whole = mask if isinstance(mask, tuple | list) else np.split(np.asarray(mask), space.nvec.ravel().cumsum()[:-1])
-        masks = [np.asarray(one) for one in whole]
-    else:
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return None
-    if any(one.dtype.kind not in "biuf" for one in masks):
-        raise ValueError("it is not made of numbers")
-    return np.concatenate([np.ones_like(one) if not one.any() else one != 0 for one in masks]).astype(np.float32)
+    sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
+    try:
+        in_parts = isinstance(mask, tuple | list) and any(np.ndim(part) for part in mask)
+        parts = mask if in_parts else np.split(np.asarray(mask), np.cumsum(sizes)[:-1])
+        masks = [np.asarray(part) for part in parts]
+        fits = [part.shape for part in masks] == [(size,) for size in sizes]
+    except Exception:  # a ragged list and a tensor with a gradient raise different ones
+        fits = False
+    if not fits:
+        raise Misbehaviour(f"the action mask {shown(mask)} does not fit {space}")
+    if not all(part.dtype.kind in "biuf" and ((part == 0) | (part == 1)).all() for part in masks):
+        raise Misbehaviour(f"the action mask {shown(mask)} has other values than 0 and 1")
+    return np.concatenate([part if part.any() else np.ones_like(part) for part in masks]).astype(np.float32)
 
 
 def is_mask(space: Space[Any], mask: Any) -> bool:
@@ -91,7 +114,7 @@ def _box(space: spaces.Box, name: str) -> ActionPart:
     size = int(np.prod(space.shape))
     if space.dtype.kind in "iub":
         options = space.high.astype(np.int64).ravel() - space.low.astype(np.int64).ravel() + 1
-        if not 0 <= options.sum() <= MOST_OPTIONS or options.min(initial=1) < 1:
+        if options.astype(float).sum() > MOST_OPTIONS or options.min(initial=1) < 1:  # less than 1 where it overflows
             raise MRQError(
                 f"{name} is {space}, a Box of integers with more than {MOST_OPTIONS:,} options; use fewer, or a Box of "
                 "floats, with gymnasium.wrappers.TransformAction."
@@ -110,7 +133,7 @@ def _box(space: spaces.Box, name: str) -> ActionPart:
 
     def make(numbers: Array, chosen: Array) -> Array:
         scaled = low + (numbers.reshape(space.shape).astype(np.float64) + 1) / 2 * (high - low)
-        return np.clip(scaled.astype(space.dtype), space.low, space.high)
+        return np.asarray(np.clip(scaled.astype(space.dtype), space.low, space.high))
 
     return ActionPart(size, (), make)
 
@@ -135,8 +158,7 @@ def _joined(parts: Sequence[ActionPart], join: Callable[[list[Any]], Any]) -> Ac
 
 
 def _integers(space: Space[Any], chosen: Array, start: Any) -> Array:
-    integers: Array = (chosen.reshape(space.shape or ()) + start).astype(space.dtype)
-    return integers
+    return np.array(chosen.reshape(space.shape or ()) + start, space.dtype)
 
 
 def _sizes(counts: Array) -> tuple[int, ...]:

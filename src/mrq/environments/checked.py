@@ -1,7 +1,7 @@
 """One environment in the network's terms, checked at every call."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mrq.environments.actions import is_mask
+from mrq.environments.actions import given_mask, is_mask
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.making import Environment
 from mrq.environments.options import EnvironmentOptions
@@ -19,7 +19,6 @@ from mrq.interface import Array, Spec
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-MASK = "action_mask"
 LINEAR_REWARD = "mo_gymnasium.wrappers:LinearReward"
 
 
@@ -103,7 +102,7 @@ class CheckedEnvironment:
         if not self.spec.choices:
             return False
         observation, info = self._reset(seed)
-        return is_mask(self.translator.action_space, given_mask(observation, info))
+        return is_mask(self.translator.action_space, given_mask(info, observation))
 
     def _reset(self, seed: int) -> tuple[Any, Any]:
         result = self.environment.reset(seed=seed)
@@ -112,19 +111,10 @@ class CheckedEnvironment:
         return result
 
     def _frame(self, observation: Any, action: Array | None, info: Any) -> Array:
-        if self.spec.masked:
-            self.mask = self.translator.mask(given_mask(observation, info))
+        self.mask = self.translator.mask_in(info, observation)
         return self.translator.frame(observation, action, self.mask)
 
     def close(self) -> None:
         """Closes the environment. Its errors are ignored, because nothing can be lost any more."""
         with suppress(Misbehaviour):
             raises_only_misbehaviour(self.environment.close)()
-
-
-def given_mask(observation: Any, info: Any) -> Any:
-    """Returns the mask in `info`, where Gymnasium has it, or in the observation, where PettingZoo has it."""
-    for holder in (info, observation):
-        if isinstance(holder, Mapping) and holder.get(MASK) is not None:
-            return holder[MASK]
-    return None

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from mrq.environments.checks import Misbehaviour
 from mrq.environments.options import SMALLEST_SIDE
 from mrq.errors import MRQError
 from mrq.interface import Array, Image
@@ -30,6 +31,8 @@ def layout_of(space: Space[Any]) -> Layout | None:
     layout = _layout(space.shape)
     if layout is None or min(layout.height, layout.width) < SMALLEST_SIDE:  # a grid of numbers or symbols
         return None
+    if not layout.channels:  # it is empty
+        return None
     low, high = float(space.low.min()), float(space.high.max())
     if space.dtype.kind in "iu":
         return layout if low >= 0 and high <= LARGEST_VALUE else None
@@ -45,17 +48,23 @@ def layout_of(space: Space[Any]) -> Layout | None:
     return None
 
 
-def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array], Array]]:
-    """Returns what the networks see of a space's images, and a function that turns one into that."""
+def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array, str], Array]]:
+    """Returns what the networks see of a space's images, and a function that turns one, with its name, into that."""
     assert isinstance(space, spaces.Box)
     low, high = float(space.low.min()), float(space.high.max())
     plain = space.dtype == np.uint8 and (low, high) == (0, LARGEST_VALUE)
     scale = LARGEST_VALUE / max(high - low, 1e-30)
     resized = (layout.height, layout.width) != (size, size)
-    rows, columns = _area_weights(layout.height, size), _area_weights(layout.width, size)
+    rows, columns = _covered(layout.height, size), _covered(layout.width, size)
 
-    def read(array: Array) -> Array:
-        pixels: Array = array if plain else ((array.astype(np.float32) - low) * scale).clip(0, LARGEST_VALUE)
+    def read(array: Array, name: str) -> Array:
+        pixels = array
+        if not (plain and array.dtype == np.uint8):
+            scaled = (array.astype(np.float32) - low) * scale
+            if scaled.min() < -LARGEST_VALUE or scaled.max() > 2 * LARGEST_VALUE:  # more than noise on top of an image
+                values = f"{array.min():g} to {array.max():g}"
+                raise Misbehaviour(f"{name} contains {values}, far outside of its space's {low:g} to {high:g}")
+            pixels = scaled.clip(0, LARGEST_VALUE)
         frames = pixels if layout.frames else pixels[None]
         if frames.ndim == 3:  # grey
             frames = frames[:, None]
@@ -63,7 +72,8 @@ def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, C
             frames = np.moveaxis(frames, -1, 1)
         image = frames.reshape(layout.channels, layout.height, layout.width)  # copies only stacked frames
         if resized:
-            image = _resized(image, rows, columns)
+            # One after the other, because malloc returns larger arrays to the system each time.
+            image = np.stack([_averaged(_averaged(channel, rows, 0), columns, 1) for channel in image])
         return image if image.dtype == np.uint8 else np.rint(image).astype(np.uint8)
 
     return Image(layout.channels, size, size), read
@@ -80,17 +90,32 @@ def _layout(shape: tuple[int, ...]) -> Layout | None:
     return one and one._replace(channels=shape[0] * one.channels, frames=shape[0])
 
 
-def _resized(image: Array, rows: Array, columns: Array) -> Array:
-    """Averages the area that each new pixel covers, in (channels, height, width)."""
-    wide = np.matmul(rows, image.astype(np.float32))  # (channels, size, width)
-    resized: Array = (wide.reshape(-1, wide.shape[-1]) @ columns.T).reshape(len(image), len(rows), len(columns))
-    return resized
+class Covered(NamedTuple):
+    """The old pixels that each new one covers, along one axis, and their shares of it."""
+
+    places: Array  # (most that one covers, new)
+    shares: Array  # (most that one covers, new), 0 for a place that is not covered
 
 
-def _area_weights(old: int, new: int) -> Array:
-    """Returns the share (new, old) that each old pixel has in each new one, along one axis."""
-    edges = np.linspace(0, old, new + 1)
-    before = np.arange(old)
-    overlap = np.minimum(edges[1:, None], before + 1) - np.maximum(edges[:-1, None], before)
-    weights: Array = (overlap.clip(min=0) * new / old).astype(np.float32)
-    return weights
+def _covered(old: int, new: int) -> Covered:
+    edges, before = np.linspace(0, old, new + 1), np.arange(old)
+    overlap = np.minimum(edges[1:, None], before + 1) - np.maximum(edges[:-1, None], before)  # (new, old)
+    shares = overlap.clip(min=0) * new / old
+    most = int((shares > 0).sum(1).max())
+    first = np.minimum((shares > 0).argmax(1), old - most)
+    places = first + np.arange(most)[:, None]
+    return Covered(places, shares[np.arange(new), places].astype(np.float32))
+
+
+def _averaged(image: Array, covered: Covered, axis: int) -> Array:
+    """Averages what each new pixel covers along an axis. Few pixels do, so adding them is faster than a product."""
+    shape = [1] * image.ndim
+    shape[axis] = -1
+    weighted = (
+        np.multiply(image.take(places, axis), shares.reshape(shape), dtype=np.float32)
+        for places, shares in zip(*covered, strict=True)
+    )
+    average: Array = next(weighted)
+    for more in weighted:
+        average += more
+    return average

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import Space, spaces
 
+from mrq.bounds import shown
 from mrq.environments.checks import Misbehaviour, checked_numbers
 from mrq.environments.images import Layout, image_reader, layout_of
-from mrq.environments.options import EnvironmentOptions
+from mrq.environments.options import MOST_VALUES, EnvironmentOptions
 from mrq.errors import MRQError
 from mrq.interface import Array, Image
 
@@ -79,11 +80,17 @@ def _leaves(space: Space[Any], name: str) -> Iterator[tuple[Space[Any], str]]:
 def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
     if _is_text(space):
         return _text(name, options.text)
-    if isinstance(space, spaces.Discrete):
-        return _discrete(space)
-    if isinstance(space, spaces.MultiDiscrete):
-        return _multi_discrete(space)
-    if not isinstance(space, spaces.Box | spaces.MultiBinary):
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        values = int(space.n) if isinstance(space, spaces.Discrete) else sum(space.nvec.ravel().tolist())
+        if values > MOST_VALUES:
+            raise MRQError(
+                f"{name} has {values:,} values, of which networks can see {MOST_VALUES:,} at most, one-hot; make it "
+                "smaller, or a Box, with gymnasium.wrappers.TransformObservation."
+            )
+        return _discrete(space) if isinstance(space, spaces.Discrete) else _multi_discrete(space)
+    if isinstance(space, spaces.MultiBinary):
+        return _bits(space)
+    if not isinstance(space, spaces.Box):
         raise MRQError(
             f"{name} is a {type(space).__name__}, whose size varies or is unknown; give it a fixed size, for example a "
             "Box, with gymnasium.wrappers.TransformObservation."
@@ -93,7 +100,7 @@ def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
     size = int(np.prod(space.shape))
     if size == 0:
         return Part(_nothing)
-    if isinstance(space, spaces.Box) and (values := _few_values(space)):
+    if values := _few_values(space):
         return _symbols(space, *values)
     return Part(lambda value, name: checked_numbers(space, value, name).astype(np.float32).ravel(), numbers=size)
 
@@ -105,7 +112,7 @@ def _image(space: Space[Any], name: str, layout: Layout, size: int) -> Part:
         sides = f"{layout.width}x{layout.height} pixels"
         remark = f"{name} has {sides}, which are resized to {size}x{size}; --image-size chooses another size"
     return Part(
-        lambda value, name: read(checked_numbers(space, value, name)),
+        lambda value, name: read(checked_numbers(space, value, name), name),
         image=image,
         history=1 if layout.frames else HISTORY.get(layout.channels, 1),
         remark=remark,
@@ -118,7 +125,7 @@ def _text(name: str, characters: int) -> Part:
 
     def read(value: Any, name: str) -> Array:
         if not isinstance(value, str):
-            raise Misbehaviour(f"{name} is {value!r}, which is not text")
+            raise Misbehaviour(f"{name} is {shown(value)}, which is not text")
         encoded = np.zeros((characters, len(CHARACTERS)), np.float32)
         for place, character in enumerate(value[:characters]):
             if (known := CHARACTERS.find(character)) >= 0:
@@ -149,6 +156,15 @@ def _multi_discrete(space: spaces.MultiDiscrete[Any]) -> Part:
     return Part(read, numbers=int(sizes.sum()))
 
 
+def _bits(space: spaces.MultiBinary) -> Part:
+    def read(value: Any, name: str) -> Array:
+        bits = checked_numbers(space, value, name)
+        _refuse_outside(space, bits, name)
+        return bits.astype(np.float32).ravel()
+
+    return Part(read, numbers=int(np.prod(space.shape)))
+
+
 def _symbols(space: spaces.Box, low: int, count: int) -> Part:
     def read(value: Any, name: str) -> Array:
         symbols = checked_numbers(space, value, name).ravel().astype(int) - low
@@ -176,8 +192,12 @@ def _is_text(space: Space[Any]) -> bool:
 
 
 def _refuse_outside(space: Space[Any], value: Any, name: str) -> None:
-    if not space.contains(value):
-        raise Misbehaviour(f"{name} is {value!r}, which is not in {space}")
+    try:
+        inside = space.contains(value)
+    except Exception:  # Gymnasium's own, of a ragged list
+        inside = False
+    if not inside:
+        raise Misbehaviour(f"{name} is {shown(value)}, which is not in {space}")
 
 
 def _one_hot(size: int, indices: Array) -> Array:

@@ -18,6 +18,7 @@ LARGEST_FILE = 10_000_000  # bytes
 IMAGE_SIZE = 84
 SMALLEST_SIDE, LARGEST_SIDE = 32, 512  # of images
 LONGEST_TEXT = 1_000  # characters
+MOST_VALUES = 65_536  # of what is seen or chosen one-hot, together
 
 
 class Wrapper(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space
 
-from mrq.environments.actions import action_parts, mask_of
+from mrq.environments.actions import action_parts, given_mask, is_mask, mask_of
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.observations import parts_of, unbatched, values_of
 from mrq.environments.options import EnvironmentOptions
@@ -52,27 +52,27 @@ class Translator:
         if not images:
             return np.concatenate(numbers)
         frame = np.zeros(self.spec.frame_shape, np.uint8)
-        joined = np.concatenate([np.concatenate(numbers).view(np.uint8), *(image.ravel() for image in images)])
+        joined = np.concatenate([part.view(np.uint8).ravel() for part in (*numbers, *images)])
         frame[: len(joined)] = joined
         return frame
 
     def mask(self, mask: Any) -> Array | None:
         """Returns which options an environment's mask allows (options,), or None if there is none that can be used."""
-        if mask is None or not self.spec.masked:
-            return None
-        try:
-            allowed = mask_of(self.action_space, mask)
-        except Exception as error:
-            raise Misbehaviour(f"the action mask {mask!r} does not fit {self.action_space}") from error
-        if allowed is None or allowed.shape != (sum(self.spec.choices),):
-            raise Misbehaviour(f"the action mask {mask!r} does not fit {self.action_space}")
-        return allowed
+        return mask_of(self.action_space, mask) if self.spec.masked and mask is not None else None
+
+    def mask_in(self, info: Any, observation: Any) -> Array | None:
+        """Returns what `mask` does for the mask that an environment returned; refuses one that comes unexpectedly."""
+        mask = given_mask(info, observation) if self.spec.choices else None
+        if not self.spec.masked and is_mask(self.action_space, mask):
+            raise Misbehaviour("it gives an action mask that it did not give when it was first reset")
+        return self.mask(mask)
 
     def frames(self, observation: Any, actions: Array | None = None, masks: Any = None) -> tuple[Array, bool]:
         """Returns one observation or a batch of them as frames (count, *frame_shape), and whether it was a batch.
 
-        `actions` (count, action_size) and `masks` belong to them as in `frame`.
+        `actions` (count, action_size) and `masks` belong to them as in `frame`; observations may hold their masks.
         """
+        masks = given_mask(observation) if masks is None else masks
         try:
             single = self.frame(observation, None if actions is None else actions[0], self.mask(masks))
             return single[None], False
@@ -87,7 +87,7 @@ class Translator:
                     )
                     for place, item in enumerate(items)
                 ]
-            except (Misbehaviour, TypeError, KeyError, IndexError):
+            except (Misbehaviour, TypeError, KeyError, IndexError, ValueError):
                 raise misbehaviour from None
             if not batch:
                 raise misbehaviour from None

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mrq.environments.actions import batched, is_mask
-from mrq.environments.checked import MASK, given_mask, raises_only_misbehaviour
+from mrq.environments.actions import MASK, batched, given_mask, is_mask
+from mrq.environments.checked import raises_only_misbehaviour
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.environments import NO_FAULTS, Faults, failed_at, fault_sentence
 from mrq.environments.observations import unbatched
@@ -74,7 +74,7 @@ class CheckedVector:
                 )
             for place in np.flatnonzero(ended).tolist():
                 last = _at(info[LAST_OBSERVATIONS], place)
-                mask = self._mask(last, _of_place(info.get(LAST_INFO, {}), place))
+                mask = self.translator.mask_in(_of_place(info.get(LAST_INFO, {}), place), last)
                 frames[place] = self.translator.frame(last, actions[place], mask)
         if ended.any() and self.mode is AutoresetMode.DISABLED:
             observations, info = self._reset(options={"reset_mask": ended.copy()})
@@ -88,7 +88,7 @@ class CheckedVector:
             return False
         observations, info = self._reset(seed=seed)
         first = unbatched(self.translator.observation_space, observations)[0]
-        return is_mask(self.translator.action_space, given_mask(first, _of_place(info, 0)))
+        return is_mask(self.translator.action_space, given_mask(_of_place(info, 0), first))
 
     def close(self) -> None:
         """Closes the environments. Their errors are ignored, because nothing can be lost any more."""
@@ -109,12 +109,9 @@ class CheckedVector:
         frames = np.zeros((self.count, *self.spec.frame_shape), self.spec.frame_dtype)
         for place, item in enumerate(items):
             if which is None or which[place]:
-                self.masks[place] = self._mask(item, _of_place(info, place))
+                self.masks[place] = self.translator.mask_in(_of_place(info, place), item)
                 frames[place] = self.translator.frame(item, led[place], self.masks[place])
         return frames
-
-    def _mask(self, observation: Any, info: Mapping[str, Any]) -> Array | None:
-        return self.translator.mask(given_mask(observation, info)) if self.spec.masked else None
 
     def _rewards(self, rewards: Any) -> Array:
         with np.errstate(over="ignore"):

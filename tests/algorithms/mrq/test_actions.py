@@ -93,3 +93,103 @@ def test_actions_beyond_an_agents_own_are_never_chosen_and_take_no_share():
     assert actions.target_actions(pre, noise, own, choice(3), H).tolist() == [[0, 1, 0]]
     assert actions.exploring_actions(pre, noise, own, choice(3), H).tolist() == [[0, 1, 0]]
     assert actions.evaluation_actions(pre, {}, own, choice(3)).tolist() == [[0, 1, 0]]
+
+
+HYBRID = Spec(continuous=2, choices=(3, 2))
+FORBIDDEN = torch.tensor([[True, True, True, False, True, True, False], [True] * 7])  # an option of each choice
+PRE = np.array([[0.5, -1, 3, 9, 1, 0, 7], [-0.25, 2, 1, 2, 3, 4, -4]])
+
+
+def tensor(array):
+    return torch.from_numpy(np.asarray(array, np.float32))
+
+
+def soft(scores, allowed):
+    """Computes the softmax over the options that are allowed."""
+    weights = np.where(allowed, np.exp(np.asarray(scores, float)), 0)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def one_hot(places, options):
+    return np.eye(options)[places]
+
+
+def in_groups(array):
+    return array[:, :2], array[:, 2:5], array[:, 5:]
+
+
+def test_the_policys_hybrid_actions_have_tanh_and_a_gumbel_softmax_per_choice():
+    gumbel_noise = np.random.default_rng(0).gumbel(size=(2, 7))
+    numbers, *choices = in_groups(PRE)
+    _, *noises = in_groups(gumbel_noise)
+    _, *allowed = in_groups(FORBIDDEN.numpy())
+    expected = [np.tanh(numbers)]
+    expected += [soft((pre + g) / 10, own) for pre, g, own in zip(choices, noises, allowed, strict=True)]
+    result = actions.policy_actions(tensor(PRE), {"policy_gumbel": tensor(gumbel_noise)}, FORBIDDEN, HYBRID, H)
+    np.testing.assert_allclose(result.numpy(), np.concatenate(expected, 1), rtol=1e-5)
+    assert result[0, 3] == result[0, 6] == 0
+
+
+def test_no_gradient_reaches_forbidden_options_and_none_is_nan():
+    pre = tensor(PRE).requires_grad_()
+    chosen = actions.policy_actions(pre, {"policy_gumbel": torch.zeros(2, 7)}, FORBIDDEN, HYBRID, H)
+    (chosen * torch.arange(7)).sum().backward()
+    assert pre.grad.isfinite().all()
+    assert (pre.grad[0] != 0).tolist() == [False, True, True, False, True, False, False]  # one option is left of two
+    assert (pre.grad[1] != 0).tolist() == [False] + [True] * 6
+
+
+def perturbed(scores, normal, allowed, clip):
+    """Adds noise to the shares of a choice's options, and returns the best one that is allowed."""
+    noise = 0.5 * 0.2 * normal
+    noise = noise if clip is None else noise.clip(-0.5 * clip, 0.5 * clip)
+    shares = soft(scores / 10, allowed)
+    return one_hot(np.where(allowed, shares + noise, -np.inf).argmax(1), scores.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("choose", "prefix", "clip"),
+    [(actions.exploring_actions, "exploration", None), (actions.target_actions, "target", 0.3)],
+)
+def test_hybrid_exploration_and_targets_add_noise_by_kind(choose, prefix, clip):
+    rng = np.random.default_rng(1)
+    spread = [np.zeros(5, int), np.zeros(5, int)]
+    for _ in range(200):
+        normal, gumbel_noise = 3 * rng.standard_normal((2, 7)), rng.gumbel(size=(2, 7))
+        noise = {f"{prefix}_noise": tensor(normal), f"{prefix}_gumbel": tensor(gumbel_noise)}
+        result = choose(tensor(PRE), noise, FORBIDDEN, HYBRID, H).numpy()
+        numbers = 0.2 * normal[:, :2]
+        numbers = np.tanh(PRE[:, :2]) + (numbers if clip is None else numbers.clip(-clip, clip))
+        np.testing.assert_allclose(result[:, :2], numbers.clip(-1, 1), rtol=1e-5, atol=1e-6)
+        for own in (slice(2, 5), slice(5, 7)):
+            allowed = FORBIDDEN[:, own].numpy()
+            expected = perturbed((PRE + gumbel_noise)[:, own], normal[:, own], allowed, clip)
+            np.testing.assert_array_equal(result[:, own], expected)
+        for row in (0, 1):
+            spread[row] += result[row, 2:].astype(int)
+    assert [count > 0 for count in spread[0]] == [True, False, True, True, False]
+    assert all(spread[1] > 0)
+
+
+def test_evaluation_takes_the_best_allowed_option_of_each_choice():
+    result = actions.evaluation_actions(tensor(PRE), {}, FORBIDDEN, HYBRID)
+    np.testing.assert_allclose(result[:, :2], np.tanh(PRE[:, :2]), rtol=1e-6)
+    assert result[:, 2:].tolist() == [[1, 0, 0, 1, 0], [0, 0, 1, 1, 0]]  # 3 before 1, and not 9; 0, and not 7
+    noise = {"evaluation_gumbel": torch.tensor([[0, 0, 0, 99, 3, 0, 99], [5, 5, 5, 0, 0, 0, 9.0]])}
+    drawn = actions.evaluation_actions(tensor(PRE), noise, FORBIDDEN, HYBRID)
+    assert drawn[:, 2:].tolist() == [[0, 0, 1, 1, 0], [1, 0, 0, 0, 1]]  # 1 + 3 before 3; -4 + 9 before 4
+    assert torch.equal(drawn[:, :2], result[:, :2])
+
+
+def test_random_actions_are_even_among_the_allowed_options():
+    count = 12_000
+    drawn = acting_noise(np.random.default_rng(0), count, HYBRID)
+    assert drawn["random_actions"].shape == (count, 7)
+    for own in (slice(2, 5), slice(5, 7)):
+        assert np.array_equal(drawn["random_actions"][:, own].sum(1), np.ones(count))
+    assert drawn["random_actions"].mean(0) == pytest.approx([0, 0, *[1 / 3] * 3, *[1 / 2] * 2], abs=0.02)
+    assert np.corrcoef(drawn["random_actions"][:, 2], drawn["random_actions"][:, 5])[0, 1] == pytest.approx(0, abs=0.03)
+    noise = {name: torch.from_numpy(array) for name, array in drawn.items()}
+    masked = actions.random_actions(noise, FORBIDDEN[:1].expand(count, 7), HYBRID).numpy()
+    assert masked[:, 2:].mean(0) == pytest.approx([1 / 2, 0, 1 / 2, 1, 0], abs=0.02)
+    np.testing.assert_array_equal(masked[:, :2], drawn["random_actions"][:, :2])

@@ -31,6 +31,14 @@ def windows_for(spec, h, agents, batches, states, horizon, seed=0):
         observations = torch.randint(0, 256, (agents, count, states, *spec.state_shape), generator=g, dtype=torch.uint8)
     else:
         observations = torch.randn(agents, count, states, *spec.state_shape, generator=g)
+    if spec.packed or spec.masked:  # the floats that frames begin with, and masks that forbid some options
+        floats = torch.randn(agents, count, states, spec.history, spec.floats, generator=g)
+        if spec.masked:
+            floats[..., spec.numbers :] = (floats[..., spec.numbers :] > 0).float()
+            first = torch.tensor(spec.choices).cumsum(0) - torch.tensor(spec.choices)
+            floats[..., spec.numbers + first] = 1.0
+        as_stored = floats.view(torch.uint8) if spec.images else floats
+        observations.view(*observations.shape[:3], spec.history, -1)[..., : as_stored.shape[-1]] = as_stored
     alive = torch.ones(agents, count, horizon + 1)
     alive[:, ::7, -1] = 0
     return Windows(
@@ -148,8 +156,10 @@ def test_an_rl_update_changes_the_value_first_and_then_the_policy_by_the_new_val
         Spec(numbers=3, choices=(4,)),
         Spec((Image(1, 84, 84),), history=4, choices=(3,)),
         Spec((Image(3, 84, 84),), history=3, continuous=2),
+        Spec(numbers=3, history=2, continuous=2, choices=(3, 2), masked=True),
+        Spec((Image(3, 32, 32), Image(1, 48, 32)), 3, 2, continuous=1, choices=(4, 2), masked=True),
     ],
-    ids=["vector-box", "vector-discrete", "image-discrete", "image-box"],
+    ids=["vector-box", "vector-discrete", "image-discrete", "image-box", "vector-hybrid", "parts-hybrid"],
 )
 def test_each_of_three_agents_learns_as_if_it_were_alone(small, spec):
     h = replace(small, batch_size=4, value_gradient_clip=0.05)  # clips, each agent by its own norm

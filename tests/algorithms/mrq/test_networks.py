@@ -96,6 +96,49 @@ def test_image_encoder_is_the_papers(small):
     )
 
 
+def image_features(p, name, images):
+    """Computes the paper's convolutions for any size of image."""
+    x = images.float() / 255 - 0.5
+    for index, stride in enumerate((2, 2, 2, 1)):
+        weight, bias = p[f"{name}.convolution{index}.weight"], p[f"{name}.convolution{index}.bias"]
+        x = F.elu(F.conv2d(x, weight, bias, stride))
+    return F.elu(layer_norm(layer(p, f"{name}.linear", x.flatten(1))))
+
+
+@pytest.mark.parametrize("numbers", [0, 5])
+def test_each_part_has_a_network_and_one_layer_joins_them(small, numbers):
+    spec = Spec((Image(3, 84, 84), Image(1, 64, 48)), numbers, 2, continuous=1, choices=(4,), masked=True)
+    p = randomised(networks.initial_encoder(GENERATOR, spec, small))
+    assert p["f.image0.linear.weight"].shape == (24, 1568)
+    assert p["f.image1.convolution0.weight"].shape == (32, 2, 3, 3)
+    assert p["f.image1.linear.weight"].shape == (24, 32 * 5 * 3)  # 64, 31, 15, 7, 5 and 48, 23, 11, 5, 3
+    assert p["f.joined.weight"].shape == (24, 72 if numbers else 48)
+    assert ("f.linear0.weight" in p) == (numbers > 0)
+    images = tuple(torch.randint(0, 256, (3, 2 * i.channels, *i[1:]), dtype=torch.uint8) for i in spec.images)
+    vectors = torch.randn(3, 2 * numbers) if numbers else None
+    parts = [image_features(p, f"f.image{place}", image) for place, image in enumerate(images)]
+    if numbers:
+        hidden = F.elu(layer_norm(layer(p, "f.linear0", vectors)))
+        parts.append(F.elu(layer_norm(layer(p, "f.linear1", hidden))))
+    expected = F.elu(layer_norm(layer(p, "f.joined", torch.cat(parts, 1))))
+    encoded = networks.encode_state(p, Observed(images, vectors))
+    torch.testing.assert_close(encoded, expected, rtol=1e-4, atol=1e-5)
+    total = sum(tensor.numel() for tensor in p.values())
+    others = networks.parameter_count(spec, small) - total
+    policy = networks.initial_policy(GENERATOR, spec, small)
+    assert policy["linear2.weight"].shape[0] == 5
+    critics = networks.initial_value(GENERATOR, small)
+    assert others == sum(tensor.numel() for tensor in (*policy.values(), *critics.values()))
+
+
+@pytest.mark.parametrize("side", [32, 48, 512])
+def test_images_of_other_sizes_have_the_same_layers(small, side):
+    p = randomised(networks.initial_encoder(GENERATOR, Spec((Image(1, side, side),), continuous=1), small))
+    image = torch.randint(0, 256, (1, 1, side, side), dtype=torch.uint8)
+    encoded = networks.encode_state(p, Observed((image,), None))
+    torch.testing.assert_close(encoded, image_features(p, "f", image), rtol=1e-4, atol=1e-5)
+
+
 def test_value_and_policy(small, spec):
     v = randomised(networks.initial_value(GENERATOR, small))
     zsa = torch.randn(4, 20)

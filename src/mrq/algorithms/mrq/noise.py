@@ -25,7 +25,9 @@ def acting_noise(generator: np.random.Generator, count: int, spec: Spec) -> dict
     if spec.choices:
         noise["exploration_gumbel"] = gumbel(generator, shape)
         for options in spec.choices:
-            parts.append(np.eye(options, dtype=np.float32)[generator.integers(options, size=count)])
+            chosen = np.zeros((count, options), np.float32)
+            chosen[np.arange(count), generator.integers(options, size=count)] = 1
+            parts.append(chosen)
     return noise | {"random_actions": np.concatenate(parts, 1)}
 
 
