@@ -1,6 +1,7 @@
 """Tries tasks out before anything is trained or written: what they look like and how long their steps take."""
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from mrq.interface import Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object lies in memory, such as the function in a MiniGrid's space
 Key = TypeVar("Key")
 
 
@@ -128,5 +130,6 @@ def _does_not_work(task: str, misbehaviour: Misbehaviour) -> MRQError:
 
 
 def describe_spaces(environment: Environment) -> dict[str, str]:
-    """Returns an environment's spaces as text."""
-    return {"observation": repr(environment.observation_space), "action": repr(environment.action_space)}
+    """Returns an environment's spaces as text, which is the same in every process."""
+    spaces = {"observation": environment.observation_space, "action": environment.action_space}
+    return {name: ADDRESS.sub("", repr(space)) for name, space in spaces.items()}
