@@ -54,6 +54,11 @@ def _created(name: str) -> Path:
 
 
 def _pip(python: Path, *arguments: str) -> None:
+    """Runs pip install, unless it has run with the same arguments: it takes long to find that nothing is missing."""
+    record = python.parents[1] / "installed.txt"
+    line = f"{' '.join(arguments)}\n"
+    if record.exists() and line in record.read_text():
+        return
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALLING_SECONDS)
@@ -62,6 +67,8 @@ def _pip(python: Path, *arguments: str) -> None:
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
         raise NotInstallable((errors or done.stderr.splitlines() or ["pip failed"])[-1].removeprefix("ERROR: "))
+    with record.open("a") as file:
+        file.write(line)
 
 
 def _site_packages(python: Path) -> Path:

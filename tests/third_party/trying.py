@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.command_line import SMALL
 
 TRIAL = Path(__file__).with_name("trial.py")
-TRIAL_SECONDS = 300
+TRIAL_SECONDS = 600
 QUICKLY = [
     *SMALL,
     *(
@@ -25,7 +25,7 @@ QUICKLY = [
         "--replay-capacity",
         "500",
     ),
-    *("--evaluate-every", "80", "--evaluation-episodes", "1"),
+    *("--evaluate-every", "70", "--evaluation-episodes", "1"),
 ]
 WITHOUT_SCREEN = {
     **{"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MUJOCO_GL": "egl", "PYGLET_HEADLESS": "true"},
@@ -66,4 +66,5 @@ def tried(python: Path, environment: str, arguments: list[str]) -> Result:
         sentences = [line.removeprefix("mrq: ") for line in lines if line.startswith("mrq: ")]
         began = any(Path(folder).rglob("run.json"))
         refused = sentences and not began and not any(blame in sentences[-1] for blame in BLAMES)
-        return Result(environment, "refused" if refused else "failed", (sentences or lines)[-1].replace(folder, ""))
+        why = (sentences or lines)[-1].replace(folder, "").replace(str(python.parents[1]), "")
+        return Result(environment, "refused" if refused else "failed", why)
