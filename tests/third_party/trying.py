@@ -7,25 +7,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.command_line import SMALL
-
 TRIAL = Path(__file__).with_name("trial.py")
 TRIAL_SECONDS = 600
 QUICKLY = [
-    *SMALL,
-    *(
-        "--steps",
-        "80",
-        "--random-steps",
-        "60",
-        "--target-period",
-        "10",
-        "--batch-size",
-        "8",
-        "--replay-capacity",
-        "500",
-    ),
-    *("--evaluate-every", "70", "--evaluation-episodes", "1"),
+    *("--hidden-width", "32", "--state-embedding", "32", "--state-action-embedding", "32", "--action-embedding", "16"),
+    *("--steps", "70", "--random-steps", "60", "--batch-size", "4", "--target-period", "5", "--replay-capacity", "500"),
+    *("--evaluate-every", "70", "--evaluation-episodes", "1", "--max-episode-steps", "25", "--device", "cpu"),
 ]
 WITHOUT_SCREEN = {
     **{"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MUJOCO_GL": "egl", "PYGLET_HEADLESS": "true"},
