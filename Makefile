@@ -7,7 +7,7 @@ DEMO_RUN := $(DEMO)/Pendulum-v1/seed-0
 MINUTES ?= 60
 SEED ?= 0
 
-.PHONY: setup demo test-fast test soak lint format
+.PHONY: setup demo test-fast test test-environments soak lint format
 
 setup: .venv/ready
 
@@ -25,6 +25,9 @@ test-fast: setup lint
 
 test: setup lint
 	$(BIN)/pytest --numprocesses 2
+
+test-environments: setup
+	$(BIN)/python -m tests.third_party
 
 soak: setup
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)

@@ -4,9 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
+from gymnasium import spaces
 
 from mrq import MRQError
-from mrq.environments.probing import probe
+from mrq.environments.making import make_environment
+from mrq.environments.probing import describe_spaces, probe
 from mrq.environments.recipe import Recipe
 from mrq.interface import Spec
 from tests.waiting import gone, soon
@@ -37,6 +39,13 @@ def test_a_task_that_does_not_work_is_named(task, words):
     assert time.monotonic() - began < 15
 
 
+def test_a_space_that_shows_where_an_object_lies_is_described_alike_in_every_process():
+    environment = make_environment("Pendulum-v1")
+    environment.observation_space = Missions(3)
+    assert " at 0x" in repr(environment.observation_space)
+    assert describe_spaces(environment)["observation"] == "Missions(<object object>)"
+
+
 def test_an_environment_is_closed_after_it_was_tried_out(tmp_path, monkeypatch):
     monkeypatch.setenv("SERVERS", str(tmp_path / "server"))
     probe({0: Recipe(f"{HERE}:Server")}, 60)
@@ -61,6 +70,13 @@ def test_an_environment_that_hangs_ends_with_the_process_that_tries_it_out():
     parent.terminate()
     assert parent.communicate(timeout=20)[1] == ""
     assert soon(lambda: gone(child))
+
+
+class Missions(spaces.Text):
+    """A text space as MiniGrid's, which shows a function."""
+
+    def __repr__(self):
+        return f"Missions({object()})"
 
 
 def children(pid):

@@ -166,7 +166,7 @@ class Wrong(SyncVectorEnv):
         ("flags", "the terminations are int64 of shape (2,); they must be one value for each"),
         ("observations", "it returned 1 observations for 2 environments"),
         ("four", "step() did not return the five values"),
-        ("no last", "an episode ended and its infos have no 'final_obs', as AutoresetMode.SAME_STEP requires"),
+        ("no last", "an episode ended and its infos have no 'final_obs', as its mode SameStep requires"),
     ],
 )
 def test_misbehaviour_is_named(what, sentence):

@@ -1,5 +1,7 @@
 """Observations as the networks see them: every part of a space becomes an image or numbers."""
 
+from __future__ import annotations  # Gymnasium before 1.3 has no MultiDiscrete[Any]
+
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

@@ -1,6 +1,7 @@
 """Tries tasks out before anything is trained or written: what they look like and how long their steps take."""
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ from mrq.interface import Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
+SPACES = ("observation", "action")  # in run.json
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object lies in memory, such as the function in a MiniGrid's space
 Key = TypeVar("Key")
 
 
@@ -164,6 +167,5 @@ def spaces_of(made: Made) -> tuple[Space[Any], Space[Any]]:
 
 
 def describe_spaces(made: Made) -> dict[str, str]:
-    """Returns these spaces as text."""
-    observations, actions = spaces_of(made)
-    return {"observation": repr(observations), "action": repr(actions)}
+    """Returns these spaces as text, which is the same in every process."""
+    return {name: ADDRESS.sub("", repr(space)) for name, space in zip(SPACES, spaces_of(made), strict=True)}

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from mrq.environments.actions import MASK, batched, given_mask, is_mask
 from mrq.environments.checked import raises_only_misbehaviour
@@ -18,6 +18,8 @@ from mrq.errors import MRQError
 from mrq.interface import Array, Spec, Transitions, common_spec
 
 Vector = VectorEnv[Any, Any, Any]
+# The values of Gymnasium's AutoresetMode, which Gymnasium 1.0 does not have.
+NEXT_STEP, SAME_STEP, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
 AUTORESET_MODE, LAST_OBSERVATIONS, LAST_INFO = "autoreset_mode", "final_obs", "final_info"  # Gymnasium's names
 
 
@@ -63,20 +65,20 @@ class CheckedVector:
         rewards = self._rewards(rewards)
         terminated, truncated = self._flags(terminated, "terminations"), self._flags(truncated, "truncations")
         ended = terminated | truncated
-        first = self._ended if self.mode is AutoresetMode.NEXT_STEP else ended & (self.mode is AutoresetMode.SAME_STEP)
+        first = self._ended if self.mode == NEXT_STEP else ended & (self.mode == SAME_STEP)
         led = [None if begins else action for begins, action in zip(first, actions, strict=True)]
         frames = self._read(observations, led, info)
         self.frames, self._ended = frames.copy(), ended
-        if ended.any() and self.mode is AutoresetMode.SAME_STEP:
+        if ended.any() and self.mode == SAME_STEP:
             if LAST_OBSERVATIONS not in info:
                 raise Misbehaviour(
-                    f"an episode ended and its infos have no {LAST_OBSERVATIONS!r}, as AutoresetMode.SAME_STEP requires"
+                    f"an episode ended and its infos have no {LAST_OBSERVATIONS!r}, as its mode SameStep requires"
                 )
             for place in np.flatnonzero(ended).tolist():
                 last = _at(info[LAST_OBSERVATIONS], place)
                 mask = self.translator.mask_in(_of_place(info.get(LAST_INFO, {}), place), last)
                 frames[place] = self.translator.frame(last, actions[place], mask)
-        if ended.any() and self.mode is AutoresetMode.DISABLED:
+        if ended.any() and self.mode == DISABLED:
             observations, info = self._reset(options={"reset_mask": ended.copy()})
             self.frames[ended] = self._read(observations, [None] * self.count, info, ended)[ended]
         return frames, rewards, terminated, truncated
@@ -148,7 +150,7 @@ class VectorEnvironments:
                 "them in separate calls."
             )
         self._vectors, self._copies = vectors, vectors[0].count
-        self.begin_by_themselves = vectors[0].mode is AutoresetMode.NEXT_STEP
+        self.begin_by_themselves = vectors[0].mode == NEXT_STEP
         self.names: Sequence[str] = [name for name in names for _ in range(self._copies)]
         self.specs: Sequence[Spec] = [vector.spec for vector in vectors for _ in range(self._copies)]
         self.spec = common_spec(self.specs, self.names)
@@ -208,16 +210,16 @@ class VectorEnvironments:
         return np.zeros((len(self.names), *self.spec.frame_shape), self.spec.frame_dtype)
 
 
-def _autoreset_mode(vector: Vector) -> AutoresetMode:
+def _autoreset_mode(vector: Vector) -> str:
     """Returns what a VectorEnv does where an episode ends."""
-    mode = vector.metadata.get(AUTORESET_MODE)
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        modes = ", ".join(f"AutoresetMode.{mode.name}" for mode in AutoresetMode)
+    given = vector.metadata.get(AUTORESET_MODE)
+    mode = str(getattr(given, "value", given))
+    if mode not in MODES:
         raise MRQError(
-            f"{vector} does not say how its episodes begin; set its metadata[{AUTORESET_MODE!r}] to one of {modes}."
-        ) from None
+            f"{vector} does not say how its episodes begin; set its metadata[{AUTORESET_MODE!r}] to one of Gymnasium's "
+            f"AutoresetMode: {', '.join(MODES)}."
+        )
+    return mode
 
 
 def _of_place(info: Mapping[str, Any], place: int) -> dict[str, Any]:
