@@ -84,11 +84,13 @@ class Replay:
     def _store(self, slots: Array, records: Array, ready: Array, opening: Array, frames: Array) -> None:
         """Writes records to their slots; then opens a fresh slot with the next observation for the agents `opening`."""
         windows = np.where(ready, (self.cursor[:, None] - np.arange(self.horizon)) % self.slots, self.slots)
+        overwriting = opening & (self.filled == self.slots)
         self.cursor[opening] = (self.cursor[opening] + 1) % self.slots
         self.filled[opening] = np.minimum(self.filled[opening] + 1, self.slots)
         # The overwritten state is gone, and with it the stacks that reach back to it.
         lost = (self.cursor[:, None] + np.arange(self.spec.history)) % self.slots
-        opened = np.where(opening[:, None], np.column_stack([self.cursor, lost]), self.slots)
+        lost = np.where(overwriting[:, None], lost, self.slots)
+        opened = np.column_stack([np.where(opening, self.cursor, self.slots), lost])
         fresh = np.zeros_like(records)
         fresh[:, FLAGS.index("preceding")] = self._stacked()
         self._storage.staged.send(
