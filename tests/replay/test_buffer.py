@@ -139,6 +139,17 @@ def test_the_ring_wraps_without_mixing_old_and_new(spec):
                 assert pixels[t].tolist() == [[episode, max(steps[t] - k, 0)] for k in back]
 
 
+@pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=["vector", "image"])
+def test_a_ring_that_is_just_full_has_lost_nothing(spec):
+    """The first observation is overwritten by the next one, not by that which fills the ring."""
+    plan = [(1, True)] * 50  # two observations each
+    full, roomy = (Replay([spec], SETTINGS, slots, CPU) for slots in (100, 200))
+    for replay in (full, roomy):
+        play(replay, spec, [plan])
+    assert full.filled[0] == full.slots
+    assert samplable(full, 0) == samplable(roomy, 0) == {(episode, 0) for episode in range(50)}
+
+
 def test_stacks_repeat_the_first_frame_and_the_present_state_is_the_latest():
     replay = Replay([IMAGE], SETTINGS, 100, CPU)
     play(replay, IMAGE, [[(6, True), (2, False)]])

@@ -78,8 +78,9 @@ class Life:
 
     def fit(self, slots: int) -> None:
         """Forgets what a ring of so many slots has overwritten."""
-        self.first_held = max(self.first_held, self.observations - slots)
-        self.first_whole = max(self.first_whole, self.observations - slots + self.spec.history - 1)
+        if self.observations > slots:
+            self.first_held = max(self.first_held, self.observations - slots)
+            self.first_whole = max(self.first_whole, self.observations - slots + self.spec.history - 1)
 
     def held(self) -> list[Moment]:
         return [moment for episode in self.episodes for moment in episode if moment.number >= self.first_held]

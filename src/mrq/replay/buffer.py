@@ -103,14 +103,16 @@ class Replay:
     def _store(self, positions: Array, records: Array, ready: Array, opening: Array, frames: Array) -> None:
         """Writes records to their slots; then opens a fresh one with the next observation where `opening` is true."""
         windows = np.where(ready, (self.cursor[:, None] - np.arange(self.horizon)) % self.ring, NOWHERE)
+        overwriting = opening & (self.filled == self.ring)
         self.cursor[opening] = (self.cursor[opening] + 1) % self.ring
         self.filled[opening] = np.minimum(self.filled[opening] + 1, self.ring)
+        opened = np.where(opening, self.cursor, NOWHERE)
         # The overwritten state is gone, and with it the stacks that reach back to it.
         lost = (self.cursor[:, None] + np.arange(self.spec.history)) % self.ring
-        opened = np.where(opening[:, None], np.column_stack([self.cursor, lost]), NOWHERE)
+        lost = np.where(overwriting[:, None], lost, NOWHERE)
         fresh = np.zeros_like(records)
         fresh[:, FLAGS.index("preceding")] = self._stacked()
-        written = (positions, opened[:, 0], windows, opened[:, 1:])
+        written = (positions, opened, windows, lost)
         self._storage.staged.send(
             slots=np.concatenate([self._slots_at(part) for part in written], 1),
             records=np.concatenate([self._of_agents(records), self._of_agents(fresh)], 1).astype(np.float32),
