@@ -121,7 +121,7 @@ def test_the_environment_of_a_saved_agent_is_made_again_with_its_arguments_and_w
     dry = gym.make("FrozenLake-v1", is_slippery=False)
     MRQ(TimeLimit(dry, 12), hyperparameters=small).learn(20).save(tmp_path / "lake")
     loaded = MRQ.load(tmp_path / "lake")
-    environment = loaded._environment
+    environment = loaded._environments[0]
     assert (environment.spec.max_episode_steps, environment.unwrapped.P) == (12, dry.unwrapped.P)
     assert play(tmp_path / "lake", 3, False, None, "cpu").mean_length <= 12
     loaded.learn(10).save(tmp_path / "lake")
@@ -156,7 +156,7 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
     assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["steps"] == 55
     with pytest.raises(MRQError, match="already exists"):
         MRQ("CartPole-v1", hyperparameters=small).learn(5, run_folder=tmp_path / "run")
-    with pytest.raises(MRQError, match="evaluations need an environment of their own"):
+    with pytest.raises(MRQError, match="evaluations need environments of their own"):
         MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
     with pytest.raises(MRQError, match="total_steps is 0"):
         agent.learn(0)

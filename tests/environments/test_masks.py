@@ -8,7 +8,7 @@ from gymnasium import spaces
 from mrq import MRQError
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.checks import Misbehaviour
-from mrq.environments.probing import says_which_actions_are_allowed, try_out
+from mrq.environments.probing import checked_as_it_is, try_out
 from mrq.environments.recipe import Recipe
 from mrq.environments.spaces import Translator
 from tests.environments_for_tests import Masked, Workshop
@@ -94,7 +94,7 @@ def test_wrong_masks_are_refused_at_any_step(mask):
     with pytest.raises(Misbehaviour, match=r"the action mask .* (does not fit|other values than 0 and 1)"):
         environment.step(ACTION)
     with pytest.raises(MRQError, match="the environment of x does not work: the action mask"):
-        says_which_actions_are_allowed(CheckedEnvironment(Scripted(mask)), "x")
+        checked_as_it_is(Scripted(mask), Recipe("x"))
 
 
 def test_masks_that_begin_later_are_refused_before_training_begins():

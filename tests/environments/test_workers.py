@@ -17,6 +17,8 @@ from mrq.environments.making import make_environment
 from mrq.environments.recipe import Recipe
 from mrq.environments.workers import WorkerEnvironments, processes_worth
 from mrq.errors import MRQError
+from tests.environments_for_tests import Workshop
+from tests.training.populations import checked
 from tests.waiting import gone, soon
 
 HERE = "tests.environments_for_tests"
@@ -60,6 +62,23 @@ def begun(workers):
     frames, faults = workers.reset(np.ones(len(workers.names), bool), [0] * len(workers.names), 0)
     assert not faults
     return frames
+
+
+def test_parts_and_masks_come_from_other_processes_as_from_this_one(start):
+    here = LocalEnvironments([checked(Workshop()) for _ in range(2)], ["task (seed 0)", "task (seed 1)"])
+    workers = start(*[f"{HERE}:Workshop"] * 2, specs=here.specs)
+    assert workers.spec.masked
+    everyone, allowed = np.ones(2, bool), np.tile(np.array([0, 0, 1, 0, 1], np.float32), (2, 1))  # at two steps
+    (frames, faults), (expected, _) = (both.reset(everyone, [3, 4], 0) for both in (workers, here))
+    assert faults == NO_FAULTS
+    np.testing.assert_array_equal(frames, expected)
+    for step in range(2):
+        (there, faults), (results, _) = (both.step(everyone, allowed, step) for both in (workers, here))
+        assert faults == NO_FAULTS
+        np.testing.assert_array_equal(there.next_frames, results.next_frames)
+    frame, faults = workers.replay_episode(1, 4, allowed)
+    assert faults == NO_FAULTS
+    np.testing.assert_array_equal(frame, results.next_frames[1])
 
 
 def test_results_are_those_of_stepping_in_this_process(start):

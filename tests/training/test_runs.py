@@ -208,7 +208,7 @@ def test_a_run_of_version_0_1_is_resumed_bit_for_bit(settings, tmp_path):
     (old / "run.json").write_text(json.dumps(document))
     written = latest_checkpoint(old / "checkpoints")
     counters = read_counters(written)
-    assert set(counters.pop("run")) == {"algorithm", "task", "seed", "hyperparameters", "environment"}
+    assert set(counters.pop("run")) == {"algorithm", "task", "seed", "hyperparameters", "environment", "envs"}
     assert counters.pop("evaluations")["rows"] == 3
     learners = counters.pop("learner")
     assert learners == {"encoder_updates": 20, "updates": 10}  # one update per step, and those of the first period
