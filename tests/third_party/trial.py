@@ -30,7 +30,7 @@ def main() -> None:
     recipe = RunFolder(folder.absolute()).recipe()
     environment = recipe.make()
     observation, info = environment.reset(seed=0)
-    agent = MRQ.load(folder, trust=True)
+    agent = MRQ.load(folder, env=environment)
     action, _ = agent.predict(observation, action_masks=info.get("action_mask"))
     assert action in environment.action_space, f"{action!r} is not in {environment.action_space}"
     agent.save(folder.with_name("saved"))
