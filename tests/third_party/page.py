@@ -11,13 +11,17 @@ HEAD = """\
 # Environments of other packages
 
 `make test-environments` wrote this page. It installs each package from PyPI into a virtual environment of its own,
-beside `mrq` from the tree. Each environment is then trained for 100 steps with small networks, 40 of them with updates,
-evaluated during training, loaded and evaluated by `mrq evaluate`, and loaded, stepped and saved in Python. Episodes are
-truncated after 50 steps. So the page says what runs, not what is learned. Masks, images, `Dict` observations and the
-rules by which they are read are explained in [environments.md](environments.md).
+beside `mrq` from the tree. Each environment is trained for 70 steps with small networks and ten updates, evaluated,
+loaded by `mrq evaluate` and evaluated again, then loaded, asked for an action and saved in Python. Episodes are
+truncated after 25 steps. So this page says what runs, not what is learned. How spaces are read, and which are refused,
+is explained in [environments.md](environments.md).
 
-To try a package again: `.venv/bin/python -m tests.third_party --packages NAME`. To add one, or an id:
+To try a package again: `.venv/bin/python -m tests.third_party --packages NAME`. To add a package or an environment:
 `tests/third_party/packages.toml`.
+
+Environments are named as after `mrq train`. Numbers are what the networks see of vectors, one-hot options, grids and
+texts.
+
 """
 
 

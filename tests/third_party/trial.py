@@ -30,7 +30,7 @@ def main() -> None:
     recipe = RunFolder(folder.absolute()).recipe()
     environment = recipe.make()
     observation, info = environment.reset(seed=0)
-    agent = MRQ.load(folder, trust=True)
+    agent = MRQ.load(folder, env=environment)
     action, _ = agent.predict(observation, action_masks=info.get("action_mask"))
     assert action in environment.action_space, f"{action!r} is not in {environment.action_space}"
     agent.save(folder.with_name("saved"))
@@ -49,15 +49,19 @@ def command(*arguments: str) -> None:
 def observed(spec: Spec) -> str:
     """Returns what the networks see, in words."""
     parts = [_image(image) for image in spec.images]
-    parts += [f"{spec.numbers:,} numbers"] * bool(spec.numbers)
+    parts += [_numbers(spec.numbers)] * bool(spec.numbers)
     return ", ".join(parts) + (f"; the last {spec.history}" if spec.history > 1 else "")
 
 
 def chosen(spec: Spec, masked: bool) -> str:
     """Returns what the policy chooses, in words."""
-    parts = [f"{spec.continuous} numbers"] * bool(spec.continuous)
+    parts = [_numbers(spec.continuous)] * bool(spec.continuous)
     parts += [f"one of {' and of '.join(map(str, spec.choices))}"] * bool(spec.choices)
     return ", ".join(parts) + "; masked" * masked
+
+
+def _numbers(count: int) -> str:
+    return f"{count:,} number{'s' * (count > 1)}"
 
 
 def _image(image: Image) -> str:

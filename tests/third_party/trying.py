@@ -18,8 +18,8 @@ WITHOUT_SCREEN = {
     **{"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "MUJOCO_GL": "egl", "PYGLET_HEADLESS": "true"},
     "OMP_NUM_THREADS": "1",
 }
-# What sentences contain that blame the environment rather than refuse it.
-BLAMES = ("does not work: ", "could not be made: ", "did not answer", "needs a package")
+# What sentences contain that say how an environment failed, rather than why it is refused.
+FAILURES = ("it raised", "its process", "could not be made", "did not answer")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,6 @@ def tried(python: Path, environment: str, arguments: list[str]) -> Result:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         sentences = [line.removeprefix("mrq: ") for line in lines if line.startswith("mrq: ")]
         began = any(Path(folder).rglob("run.json"))
-        refused = sentences and not began and not any(blame in sentences[-1] for blame in BLAMES)
+        refused = sentences and not began and not any(failure in sentences[-1] for failure in FAILURES)
         why = (sentences or lines)[-1].replace(folder, "").replace(str(python.parents[1]), "")
         return Result(environment, "refused" if refused else "failed", why)
