@@ -1,5 +1,6 @@
 """Virtual environments: one with mrq, and one per package, which sees the first and may replace its versions."""
 
+import re
 import subprocess
 import sys
 from functools import cache
@@ -65,8 +66,9 @@ def _pip(python: Path, *arguments: str) -> None:
     except subprocess.TimeoutExpired:
         raise NotInstallable(f"pip took more than {INSTALLING_SECONDS:,} seconds") from None
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-        raise NotInstallable((errors or done.stderr.splitlines() or ["pip failed"])[-1].removeprefix("ERROR: "))
+        lines = [line.strip() for line in done.stderr.splitlines()]
+        errors = [line.removeprefix("ERROR: ") for line in lines if re.match(r"(\w*Error|ERROR): ", line)]
+        raise NotInstallable(next(iter(errors), "pip failed"))
     with record.open("a") as file:
         file.write(line)
 
