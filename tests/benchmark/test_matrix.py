@@ -9,6 +9,7 @@ from mrq.algorithms.registry import algorithm_named, default_algorithm
 from mrq.benchmark.bench import chosen_tasks
 from mrq.benchmark.cost import overview
 from mrq.benchmark.matrix import LARGEST_FLEET, RunState, fleets, jobs, state_of
+from mrq.environments.options import EnvironmentOptions
 from mrq.training.run_creation import create_run_folder
 from mrq.training.settings import Settings
 
@@ -105,9 +106,14 @@ def test_states_of_runs(tmp_path, small):
     create_run_folder(second.path, second.identity, other, False, {}, 1).close()
     state, _, why = state_of(second)
     assert (state, "was trained with other hyperparameters" in why) == (RunState.UNUSABLE, True)
-    changed = replace(first, settings=replace(first.settings, evaluation_episodes=3))
-    state, _, why = state_of(changed)
-    assert (state, "has --evaluation-episodes 10, not 3" in why) == (RunState.UNUSABLE, True)
+    limited = EnvironmentOptions(max_episode_steps=9)
+    for change, sentence in (
+        ({"evaluation_episodes": 3}, "has --evaluation-episodes 10, not 3"),
+        ({"envs": 8}, "has --envs 1, not 8"),
+        ({"environment": limited}, "has an environment that is made with other options"),
+    ):
+        state, _, why = state_of(replace(first, settings=replace(first.settings, **change)))
+        assert (state, sentence in why) == (RunState.UNUSABLE, True)
     third.path.mkdir()
     assert state_of(third) == (RunState.TO_DO, 0, "")
     (third.path / "notes.txt").touch()

@@ -119,7 +119,9 @@ def _difference(run: RunFolder, job: Job) -> str:
         return f"was trained with {run.title}, not with {job.settings.algorithm.title}"
     if run.settings.hyperparameters != job.settings.hyperparameters:
         return "was trained with other hyperparameters"
-    for name in ("evaluate_every", "evaluation_episodes"):
+    if run.settings.environment != job.settings.environment:
+        return "has an environment that is made with other options"
+    for name in ("envs", "evaluate_every", "evaluation_episodes"):
         theirs, asked = getattr(run.settings, name), getattr(job.settings, name)
         if theirs != asked:
             return f"has {option(name)} {theirs}, not {asked}"
