@@ -1,7 +1,7 @@
 """Playing episodes with a trained agent, and filming them."""
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,10 @@ def play(
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     recipe = run.recipe(environment)._replace(in_evaluations=True)
-    made = [recipe.make(**options) for _ in range(at_once)]
+    made = [recipe.make(**options)]
+    with suppress(MRQError):  # some exist once per process, such as emulators: these play one episode after the other
+        while len(made) < at_once:
+            made.append(recipe.make(**options))
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)
