@@ -124,6 +124,14 @@ def test_a_checkpoint_that_is_replaced_while_an_environment_is_made_is_still_pla
     assert len(playing.play(run.path, 2, False, None, "cpu").returns) == 2
 
 
+def test_an_environment_that_exists_once_per_process_plays_one_episode_after_the_other(settings, tmp_path, monkeypatch):
+    run = trained(settings, tmp_path)
+    side_by_side = playing.play(run.path, 3, False, None, "cpu").returns
+    only = Recipe("Pendulum-v1").make()
+    monkeypatch.setattr(Recipe, "make", mock.Mock(side_effect=[only, MRQError("there is one already")]))
+    assert playing.play(run.path, 3, False, None, "cpu").returns == pytest.approx(side_by_side)  # batches round
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from gymnasium.vector import VectorEnv
@@ -79,9 +80,12 @@ def _make_vectors(identities: Sequence[Identity], recipes: Sequence[Recipe], cop
 
 
 def made_by(make: Callable[[], Made], count: int) -> list[Made]:
-    """Makes so many environments, or one VectorEnv."""
-    first = make()
-    return [first] if isinstance(first, VectorEnv) else [first, *(make() for _ in range(count - 1))]
+    """Makes so many environments, or one VectorEnv; only one of those that exist once per process, such as emulators."""
+    made = [make()]
+    with suppress(MRQError):
+        while len(made) < count and not isinstance(made[0], VectorEnv):
+            made.append(make())
+    return made
 
 
 def environments_of(identity: Identity, made: Sequence[Made], options: EnvironmentOptions) -> Environments:
