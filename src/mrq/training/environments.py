@@ -80,7 +80,7 @@ def _make_vectors(identities: Sequence[Identity], recipes: Sequence[Recipe], cop
 
 
 def made_by(make: Callable[[], Made], count: int) -> list[Made]:
-    """Makes so many environments, or one VectorEnv; fewer of those that a process can only have one of, as emulators."""
+    """Makes so many environments, or one VectorEnv; fewer if a process can only have one, as of emulators."""
     made = [make()]
     with suppress(MRQError):
         while len(made) < count and not isinstance(made[0], VectorEnv):
