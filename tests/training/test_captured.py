@@ -52,6 +52,15 @@ def compare_with_eager(make, steps, small, overlap):
         assert_alike(fast.state_of(agent), eager.state_of(agent))
 
 
+@pytest.mark.parametrize("make", [lambda: gym.make("Pendulum-v1"), lambda: Pixels(episode_steps=7)])
+def test_captured_with_several_environments_is_eager(make, small, full_precision, uncompiled):
+    eager, fast = (population(make, (3, 4), small, device=GPU, overlap=True, copies=3) for _ in range(2))
+    for agents in (eager, captured(fast)):
+        advance(agents, 90)
+    for agent in range(2):
+        assert_alike(fast.state_of(agent), eager.state_of(agent))
+
+
 @FLEETS
 def test_each_agent_of_a_captured_fleet_equals_its_task_alone(makes, small, full_precision, uncompiled):
     together = captured(fleet(makes, tuple(range(len(makes))), small, device=GPU))
