@@ -337,13 +337,16 @@ def parse(arguments: Sequence[str]) -> "Command":
         | Annotated[Bench, tyro.conf.subcommand("bench", default=Bench(tyro.MISSING, settings=settings))]
         | Annotated[Report, tyro.conf.subcommand("report")]
     )
-    command: Command = tyro.cli(
-        commands,
-        args=list(arguments),
-        prog="mrq",
-        config=(tyro.conf.OmitArgPrefixes,),
-        description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
-    )
+    try:
+        command: Command = tyro.cli(
+            commands,
+            args=list(arguments),
+            prog="mrq",
+            config=(tyro.conf.OmitArgPrefixes,),
+            description="MR.Q: one algorithm, one set of hyperparameters, any Gymnasium environment.",
+        )
+    except RecursionError:  # while the error is printed
+        raise MRQError("the command line has too many arguments that mrq does not know; see mrq --help.") from None
     if isinstance(command, Train | Speed):
         algorithm_named(command.algorithm)  # such as -1, for which the options were the default algorithm's
     return command
