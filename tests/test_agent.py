@@ -111,7 +111,7 @@ def test_load_makes_the_environment_again_or_asks_for_it(small, tmp_path):
         MRQ.load(tmp_path / "b")
     with pytest.raises(MRQError, match="was trained with the observation space"):
         MRQ.load(tmp_path / "a", env="CartPole-v1")
-    with pytest.raises(MRQError, match="a run of another algorithm, task, seed or hyperparameters"):
+    with pytest.raises(MRQError, match="a run of another algorithm, task, environment, seed or hyperparameters"):
         MRQ("Pendulum-v1", seed=9, hyperparameters=small).save(tmp_path / "a")
     with pytest.raises(MRQError, match="no run in"):
         MRQ.load(tmp_path / "c")

@@ -117,9 +117,9 @@ def test_in_python(tmp_path):
     own = loaded._population.learner.state_of(0)[0]["preferred"]
     assert 0.01 < abs(own.item()) < 0.99
     np.testing.assert_allclose(action, 2 * own.numpy(), rtol=1e-6)  # Pendulum's actions are twice as large
-    with pytest.raises(MRQError, match="another algorithm, task, seed or hyperparameters"):
+    with pytest.raises(MRQError, match="another algorithm, task, environment, seed or hyperparameters"):
         MRQ("Pendulum-v1", algorithm="tiny", seed=3, task="another").save(tmp_path / "agent")
-    with pytest.raises(MRQError, match="another algorithm, task, seed or hyperparameters"):
+    with pytest.raises(MRQError, match="another algorithm, task, environment, seed or hyperparameters"):
         MRQ("Pendulum-v1", seed=3, task="a pendulum").save(tmp_path / "agent")
 
 

@@ -32,6 +32,10 @@ class Hyperparameters:
         check_fields(self)
 
     @property
+    def updates_per_step(self) -> float:
+        return 1.0
+
+    @property
     def replay(self) -> ReplaySettings:
         return ReplaySettings(capacity=1_000, horizon=1)
 

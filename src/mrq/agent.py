@@ -4,6 +4,7 @@ import operator
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -231,7 +232,7 @@ class MRQ:
         if state is None:
             raise MRQError(f"the run in {run.path} has no checkpoint yet.")
         agent = cls(
-            _made_again(run.recipe()) if env is None else env,
+            partial(_made_again, run.recipe()) if env is None else env,
             seed=run.seed,
             task=run.task,
             hyperparameters=run.settings.hyperparameters,
@@ -276,7 +277,8 @@ class MRQ:
         run = RunFolder(path)
         if run.fingerprint != fingerprint(Identity(self.task, self.seed), self._settings):
             raise MRQError(
-                f"{path} holds a run of another algorithm, task, seed or hyperparameters; choose another path."
+                f"{path} holds a run of another algorithm, task, environment, seed or hyperparameters; choose another "
+                "path."
             )
         run.lock()
         return run

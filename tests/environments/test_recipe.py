@@ -14,6 +14,11 @@ from tests.environments_for_tests import Counting
 OBJECT = EnvironmentOptions(given_as_object=True)
 
 
+def test_arguments_of_evaluations_do_not_hide_those_of_training():
+    options = EnvironmentOptions(env_kwargs=("xml_file=/tmp/evil.xml",), eval_env_kwargs=("xml_file=1",))
+    assert Recipe("HalfCheetah-v4", options).code == "the argument '/tmp/evil.xml'"
+
+
 class Doubled(gym.Wrapper):
     """A wrapper that does not record its arguments."""
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import TransformReward
 
 from mrq import MRQ, MRQError
+from mrq.algorithms.registry import algorithm_named
 from mrq.environments.options import EnvironmentOptions
+from mrq.environments.recipe import Recipe
 from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.interface import Identity
 from mrq.training.building import build_population
@@ -224,6 +227,62 @@ def test_more_environments_than_fit_are_refused(settings, tmp_path):
     options = EnvironmentOptions(env_kwargs=("num_envs=1000000000",))
     with pytest.raises(MRQError, match="num_envs is 1,000,000,000; it must be between 1 and 10,000"):
         start([Identity("CartPole-v1", 0)], replace(settings, environment=options), tmp_path, Listener())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "sentence"),
+    [
+        (("vectorization_mode=async",), "vectorization_mode=async starts processes of its own; give --envs N"),
+        (("num_envs=2.5",), "num_envs is 2.5; it must be a whole number"),
+        (("num_envs=True",), "num_envs is True; it must be a whole number"),
+    ],
+)
+def test_arguments_that_no_vector_can_have_are_refused(kwargs, sentence):
+    with pytest.raises(MRQError, match=sentence):
+        Recipe("CartPole-v1", EnvironmentOptions(env_kwargs=kwargs)).make()
+
+
+def test_a_wrapped_vector_is_not_made_again_without_its_wrapper(small):
+    vector = TransformReward(gym.make_vec("CartPole-v1", 4), lambda rewards: 2 * rewards)
+    agent = MRQ(vector, hyperparameters=small)
+    with pytest.raises(MRQError, match="evaluations need environments of their own"):
+        agent.learn(8, evaluate_every=4)
+
+
+def test_an_algorithm_that_takes_one_environment_takes_no_vector(settings, tmp_path):
+    options = EnvironmentOptions(env_kwargs=("num_envs=1",))
+    ppo = replace(settings, environment=options, hyperparameters=algorithm_named("ppo").hyperparameters())
+    with pytest.raises(MRQError, match="PPO takes one environment per agent, and no VectorEnv"):
+        start([Identity("CartPole-v1", 0)], ppo, tmp_path, Listener())
+
+
+def test_a_run_is_resumed_with_as_many_environments_or_not_at_all(settings, tmp_path):
+    plain = replace(settings, environment=EnvironmentOptions(), envs=2, steps=60)
+    (run,) = start([Identity("CartPole-v1", 0)], plain, tmp_path, Listener()).runs
+    with pytest.raises(MRQError, match=r"makes 4 environments at once, and CartPole-v1 \(seed 0\) trains in 2"):
+        resume([run.path], 80, Listener(), environment=f"{__name__}:four")
+
+
+def four():
+    return gym.make_vec("CartPole-v1", 4)
+
+
+class InRows(SyncVectorEnv):
+    """Gives the last infos as an array of dicts, as some simulators do."""
+
+    def step(self, actions):
+        *results, info = super().step(actions)
+        if "final_info" in info:
+            masks = info["final_info"]["action_mask"]
+            info["final_info"] = np.array([{"action_mask": mask} for mask in masks], dtype=object)
+        return *results, info
+
+
+def test_last_infos_may_be_rows(small):
+    vector = InRows([lambda: Odd("info")] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    agents = population_of([CheckedVector(vector, EnvironmentOptions(), masked=True)], small)
+    agents.on_fault = lambda agent, fault: pytest.fail(str(fault))
+    advance(agents, 100)
 
 
 def test_another_number_of_environments_is_refused(settings, tmp_path):

@@ -161,6 +161,12 @@ def test_too_many_environments_are_refused(envs, capacity, sentence, settings, t
     assert not list(tmp_path.rglob("run.json"))
 
 
+def test_a_task_that_a_function_makes_is_loaded_too(settings, tmp_path):
+    task = "tests.environments_for_tests:Counting"
+    (run,) = start([Identity(task, 0)], settings, tmp_path, StopsAt(40)).runs
+    assert MRQ.load(run.path, trust=True).learn(8).num_timesteps == 48
+
+
 def test_in_python(small):
     agent = MRQ(PENDULUM, hyperparameters=small, envs=4).learn(70, evaluate_every=36)
     assert agent.num_timesteps == 72

@@ -32,6 +32,10 @@ class Hyperparameters(Protocol):
         """Environment steps before the first update; a field, if the algorithm begins with random actions."""
 
     @property
+    def updates_per_step(self) -> float:
+        """Updates that each environment step after the random ones calls for."""
+
+    @property
     def replay(self) -> ReplaySettings:
         """What the algorithm asks of its replay."""
 

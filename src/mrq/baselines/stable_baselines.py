@@ -19,6 +19,11 @@ class Defaults:
         return 0
 
     @property
+    def updates_per_step(self) -> float:
+        """0, because the library does them itself."""
+        return 0.0
+
+    @property
     def replay(self) -> ReplaySettings:
         """A small one, which only brings back an episode when a run is resumed; the library has its own."""
         return ReplaySettings(EPISODE, 1)

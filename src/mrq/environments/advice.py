@@ -1,7 +1,7 @@
 """What to do about a task that cannot be made: no environment has its name, or a package is missing."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -28,9 +28,11 @@ def unknown(task: str, in_suite: Sequence[str]) -> str:
     others = [spec for spec in gym.registry.values() if not _unsupported(spec)]
     others.sort(key=lambda spec: (spec.namespace is not None, -(spec.version or 0)))
     known, name = (in_paper, [prefix + spec.id for spec in others]), task.removeprefix("gym/")
-    in_gymnasium, in_packages = same_name(task, *known), meant_in_packages(name)
+    places: list[Callable[[], str]] = [lambda: same_name(task, *known), lambda: meant_in_packages(name)]
+    if "/" in name:  # a namespace, which packages have
+        places.reverse()
     return (
-        (in_packages or in_gymnasium if "/" in name else in_gymnasium or in_packages)
+        next(filter(None, (look() for look in places)), "")
         or similar_name(task, *known)
         or "use a Gymnasium id such as Pendulum-v1, dmc/cheetah-run, atari/Pong, or module:factory for your own."
     )

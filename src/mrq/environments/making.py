@@ -130,7 +130,11 @@ def _make_vector(
     task: str, kwargs: dict[str, Any], max_episode_steps: int | None, wrappers: Sequence[Callable[[Environment], Any]]
 ) -> Vector:
     """Makes the VectorEnv of an id, by gymnasium.make_vec."""
-    Between(1, MOST_ENVIRONMENTS).check(kwargs.get("num_envs", 1), "num_envs")
+    if kwargs.get("vectorization_mode") == "async":
+        raise MRQError("vectorization_mode=async starts processes of its own; give --envs N, which does that too.")
+    if type(count := kwargs.get("num_envs", 1)) is not int:
+        raise MRQError(f"num_envs is {count!r}; it must be a whole number.")
+    Between(1, MOST_ENVIRONMENTS).check(count, "num_envs")
     more: dict[str, Any] = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
     of_its_own = gym.registry[task].vector_entry_point is not None
     if kwargs.get("vectorization_mode", "vector_entry_point" if of_its_own else "sync") != "vector_entry_point":
@@ -161,7 +165,8 @@ def import_module(module_name: str, task: str) -> Any:
     here = os.getcwd()
     if PathFinder.find_spec(module_name.partition(".")[0], [here, *sys.path]) is None:
         module_name = module_name.replace("-", "_")
-    if here not in sys.path and PathFinder.find_spec(module_name.partition(".")[0], [here]) is not None:
+    top = module_name.partition(".")[0]
+    if top not in sys.modules and here not in sys.path and PathFinder.find_spec(top, [here]) is not None:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(module_name)

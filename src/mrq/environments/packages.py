@@ -1,4 +1,4 @@
-"""Finds the package that an id comes from, by reading installed sources: no package is imported that nobody named."""
+"""Finds the package that an id comes from by reading installed sources, without importing them."""
 
 import re
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ class Probe:
     recipe: Recipe  # of what was tried
     spec: Spec
     spaces: dict[str, str]
-    seconds: float  # per step
+    seconds: float  # per step; 0 for a VectorEnv, which no other process steps
     remarks: tuple[str, ...] = ()  # about it, for the user
     copies: int | None = None  # the environments that its recipe makes at once, as a VectorEnv
 
@@ -135,14 +135,12 @@ def _try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
 def _try_out_vector(vector: CheckedVector, recipe: Recipe) -> Probe:
     try:
         vector.reset(0)
-        began = time.perf_counter()
         for _ in range(TRIED_STEPS):
             vector.step(np.stack([_first_action(vector.spec, mask) for mask in vector.masks]))
-        seconds = (time.perf_counter() - began) / TRIED_STEPS / vector.count
     except Misbehaviour as misbehaviour:
         raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
     remarks = tuple(vector.translator.remarks)
-    return Probe(recipe, vector.spec, describe_spaces(vector.vector), seconds, remarks, vector.count)
+    return Probe(recipe, vector.spec, describe_spaces(vector.vector), 0.0, remarks, vector.count)
 
 
 def _first_action(spec: Spec, allowed: Array | None) -> Array:

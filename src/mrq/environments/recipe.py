@@ -53,7 +53,8 @@ class Recipe(NamedTuple):
         for wrapper in self.options.wrappers:
             if not _is_of_gymnasium(wrapper, HARMLESS):
                 return f"the wrapper {wrapper.place}"
-        arguments = [self.options.kwargs(in_evaluations=True), *(one.kwargs for one in self.options.wrappers)]
+        options = self.options
+        arguments = [options.kwargs(), options.kwargs(in_evaluations=True), *(one.kwargs for one in options.wrappers)]
         for text in _texts_in(arguments):
             if not PLAIN_TEXT.fullmatch(text):
                 return f"the argument {text!r}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import gymnasium as gym
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 from mrq.environments.foreign import advice_on, foreign
 from mrq.environments.making import Made
@@ -40,7 +40,7 @@ def maker_of(source: Recipe | Made | Callable[[], Made], need: str, in_evaluatio
     if not isinstance(source, gym.Env | VectorEnv):
         return lambda: made_from(source)
     spec = source.spec
-    if spec is None:
+    if spec is None or isinstance(source, VectorWrapper):  # a spec does not record wrappers of a VectorEnv
         raise MRQError(f"{need}: give MRQ an id, or a function that makes one.")
     return lambda: gym.make_vec(spec) if isinstance(source, VectorEnv) else gym.make(spec)
 

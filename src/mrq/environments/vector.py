@@ -5,19 +5,18 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from mrq.environments.actions import MASK, batched, given_mask, is_mask
 from mrq.environments.checked import raises_only_misbehaviour
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.environments import NO_FAULTS, Faults, failed_at, fault_sentence
+from mrq.environments.making import Vector
 from mrq.environments.observations import unbatched
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
 from mrq.interface import Array, Spec, Transitions, common_spec
 
-Vector = VectorEnv[Any, Any, Any]
 # The values of Gymnasium's AutoresetMode, which Gymnasium 1.0 does not have.
 NEXT_STEP, SAME_STEP, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
 AUTORESET_MODE, LAST_OBSERVATIONS, LAST_INFO = "autoreset_mode", "final_obs", "final_info"  # Gymnasium's names
@@ -65,9 +64,9 @@ class CheckedVector:
         rewards = self._rewards(rewards)
         terminated, truncated = self._flags(terminated, "terminations"), self._flags(truncated, "truncations")
         ended = terminated | truncated
-        first = self._ended if self.mode == NEXT_STEP else ended & (self.mode == SAME_STEP)
-        led = [None if begins else action for begins, action in zip(first, actions, strict=True)]
-        frames = self._read(observations, led, info)
+        begins = self._ended if self.mode == NEXT_STEP else ended & (self.mode == SAME_STEP)
+        led_by = [None if is_first else action for is_first, action in zip(begins, actions, strict=True)]
+        frames = self._read(observations, led_by, info)
         self.frames, self._ended = frames.copy(), ended
         if ended.any() and self.mode == SAME_STEP:
             if LAST_OBSERVATIONS not in info:
@@ -76,7 +75,7 @@ class CheckedVector:
                 )
             for place in np.flatnonzero(ended).tolist():
                 last = _at(info[LAST_OBSERVATIONS], place)
-                mask = self.translator.mask_in(_of_place(info.get(LAST_INFO, {}), place), last)
+                mask = self.translator.mask_in(_with_mask(info.get(LAST_INFO), place), last)
                 frames[place] = self.translator.frame(last, actions[place], mask)
         if ended.any() and self.mode == DISABLED:
             observations, info = self._reset(options={"reset_mask": ended.copy()})
@@ -90,7 +89,7 @@ class CheckedVector:
             return False
         observations, info = self._reset(seed=seed)
         first = unbatched(self.translator.observation_space, observations)[0]
-        return is_mask(self.translator.action_space, given_mask(_of_place(info, 0), first))
+        return is_mask(self.translator.action_space, given_mask(_with_mask(info, 0), first))
 
     def close(self) -> None:
         """Closes the environments. Their errors are ignored, because nothing can be lost any more."""
@@ -103,7 +102,7 @@ class CheckedVector:
             raise Misbehaviour("reset() did not return the two values (observations, infos) of Gymnasium's VectorEnv")
         return result
 
-    def _read(self, observations: Any, led: Sequence[Array | None], info: Any, which: Array | None = None) -> Array:
+    def _read(self, observations: Any, led_by: Sequence[Array | None], info: Any, which: Array | None = None) -> Array:
         """Returns frames (count, *frame_shape) of a batch of observations, and of the actions that led to them."""
         items = unbatched(self.translator.observation_space, observations)
         if len(items) != self.count:
@@ -111,8 +110,8 @@ class CheckedVector:
         frames = np.zeros((self.count, *self.spec.frame_shape), self.spec.frame_dtype)
         for place, item in enumerate(items):
             if which is None or which[place]:
-                self.masks[place] = self.translator.mask_in(_of_place(info, place), item)
-                frames[place] = self.translator.frame(item, led[place], self.masks[place])
+                self.masks[place] = self.translator.mask_in(_with_mask(info, place), item)
+                frames[place] = self.translator.frame(item, led_by[place], self.masks[place])
         return frames
 
     def _rewards(self, rewards: Any) -> Array:
@@ -222,8 +221,11 @@ def _autoreset_mode(vector: Vector) -> str:
     return mode
 
 
-def _of_place(info: Mapping[str, Any], place: int) -> dict[str, Any]:
-    """Returns the mask of one environment's actions from a vector's infos, by its name, if there is one."""
+def _with_mask(info: Any, place: int) -> dict[str, Any]:
+    """Returns one environment's mask from a VectorEnv's infos as its own info would hold it; empty if there is none."""
+    if not isinstance(info, Mapping):  # some give a row of infos, rather than an info of rows
+        own = None if info is None else info[place]
+        return {MASK: own[MASK]} if isinstance(own, Mapping) and MASK in own else {}
     given = info.get(f"_{MASK}")  # where there is one
     if MASK not in info or (given is not None and not given[place]):
         return {}

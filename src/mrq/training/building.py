@@ -11,7 +11,7 @@ from mrq.environments.environments import Environments
 from mrq.errors import MRQError
 from mrq.execution import Exchange
 from mrq.interface import Identity
-from mrq.replay.allocation import slots_needed
+from mrq.replay.allocation import reserve, slots_needed
 from mrq.replay.buffer import Replay
 from mrq.training.acting import Acting
 from mrq.training.population import Population
@@ -32,9 +32,11 @@ def build_population(
     algorithm.refuse(specs, [identity.task for identity in identities])
     if len(identities) > 1 and not algorithm.in_populations:
         raise MRQError(f"{algorithm.title} trains one agent at a time; give one task and one seed.")
-    if copies > 1:
-        _refuse_copies(copies, algorithm, h)
-    replay = Replay(specs, h.replay, slots_needed(0, h.replay, copies), device, copies)
+    if copies > 1 or environments.begin_by_themselves:
+        _refuse_several(copies, algorithm, h)
+    slots = slots_needed(0, h.replay, copies)
+    reserve(agents, spec, slots, device)
+    replay = Replay(specs, h.replay, slots, device, copies)
     exchange = Exchange(
         device,
         observations=(agents, copies, spec.history, *spec.frame_shape),
@@ -46,10 +48,10 @@ def build_population(
     return Population(identities, h, environments, replay, learner, acting, device, overlap)
 
 
-def _refuse_copies(copies: int, algorithm: Algorithm, hyperparameters: Any) -> None:
+def _refuse_several(copies: int, algorithm: Algorithm, hyperparameters: Any) -> None:
     """Refuses several environments per agent where the algorithm takes one, or would have nothing to learn from."""
     if not algorithm.in_populations:
-        raise MRQError(f"{algorithm.title} takes one environment per agent; give one instead of {copies:,}.")
+        raise MRQError(f"{algorithm.title} takes one environment per agent, and no VectorEnv; give a single one.")
     random_steps, horizon = hyperparameters.random_steps, hyperparameters.replay.horizon
     if random_steps < copies * horizon:
         raise MRQError(

@@ -20,8 +20,9 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
     """Says whether to compile."""
     if settings.compile != "auto":
         return settings.compile == "on"
-    updates: int = settings.total_steps - settings.hyperparameters.random_steps
-    return updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1)
+    h = settings.hyperparameters
+    updates = (settings.total_steps - h.random_steps) * h.updates_per_step
+    return bool(updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1))
 
 
 def compile_if_possible(works: Sequence[Work], device: torch.device, say: Say, required: bool) -> None:

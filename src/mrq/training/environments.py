@@ -48,7 +48,7 @@ def make_environments(
     tried = [probes[identity.task] for identity in identities]
     recipes = [probe.recipe._replace(in_evaluations=in_evaluations) for probe in tried]
     if any(probe.copies for probe in tried):
-        return _make_vectors(identities, recipes, copies)
+        return _make_vectors([identity.name for identity in identities], tried, recipes, copies)
     names = [identity.name for identity in identities for _ in range(copies)]
     recipes = [recipe for recipe in recipes for _ in range(copies)]
     specs = [probe.spec for probe in tried for _ in range(copies)]
@@ -66,17 +66,22 @@ def make_environments(
     return WorkerEnvironments(recipes, names, specs, seconds, processes, settings.environment_timeout)
 
 
-def _make_vectors(identities: Sequence[Identity], recipes: Sequence[Recipe], copies: int) -> VectorEnvironments:
+def _make_vectors(
+    names: Sequence[str], probes: Sequence[Probe], recipes: Sequence[Recipe], copies: int
+) -> VectorEnvironments:
     """Makes a VectorEnv per agent, in this process."""
     vectors = []
-    for identity, recipe in zip(identities, recipes, strict=True):
-        vector = checked_as_it_is(recipe.make(), recipe)
-        if not isinstance(vector, CheckedVector) or vector.count != copies:
+    for name, probe, recipe in zip(names, probes, recipes, strict=True):
+        if probe.copies != copies:
             raise MRQError(
-                f"{identity.task} must make a VectorEnv of {copies:,} environments, as when the training began."
+                f"{recipe.task} makes {probe.copies or 1:,} environments at once, and {name} trains in {copies:,}."
             )
+        vector = checked_as_it_is(recipe.make(), recipe)
+        if not isinstance(vector, CheckedVector):
+            raise MRQError(f"{recipe.task} does not make a VectorEnv each time; let it always make one.")
+        refuse_changed_spaces(name, probe.spec, vector.spec)
         vectors.append(vector)
-    return VectorEnvironments(vectors, [identity.name for identity in identities])
+    return VectorEnvironments(vectors, names)
 
 
 def made_by(make: Callable[[], Made], count: int) -> list[Made]:

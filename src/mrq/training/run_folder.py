@@ -170,7 +170,7 @@ class RunFolder:
     @property
     def is_made_by_name(self) -> bool:
         """Whether its task alone says what its environment is."""
-        return self.settings.environment == EnvironmentOptions()
+        return replace(self.settings.environment, **EnvironmentOptions().view) == EnvironmentOptions()
 
     def recipe(self, environment: str | None = None) -> "Recipe":
         """Returns what its environment is made from, unless another one is named."""
@@ -249,8 +249,8 @@ class RunFolder:
             same = written | {"hyperparameters": defaults | written["hyperparameters"]} == self.fingerprint
         if not same or counters["steps"] > self.settings.total_steps:
             raise MRQError(
-                f"the algorithm, task, environment, seed, steps or hyperparameters in {self.path / DOCUMENT} are not "
-                "those of its checkpoint; restore the file from a copy."
+                f"the algorithm, task, environment, seed, steps or hyperparameters in {self.path / DOCUMENT}, or its "
+                "number of environments, are not those of its checkpoint; restore the file from a copy."
             )
         return counters
 

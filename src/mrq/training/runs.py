@@ -200,7 +200,7 @@ def _at_the_same_place(states: States, probes: dict[RunFolder, Probe]) -> Iterat
         state = states[run]
         counters = state and [state.counters.get(name) for name in SHARED_COUNTERS]
         alone = None if run.settings.algorithm.in_populations else run.path
-        return repr((run.title, run.settings, run.compiled, counters, kind, alone))
+        return repr((run.title, run.settings, run.compiled, counters, kind, probes[run].copies, alone))
 
     for _, group in groupby(sorted(states, key=place), key=place):
         yield list(group)

@@ -52,18 +52,19 @@ def measure_speed(tasks: Sequence[str], seeds: Sequence[int], settings: Settings
     began = time.perf_counter()
     # Room for a full replay, whose size costs time too, and a short start.
     h = settings.hyperparameters
-    if any(field.name == "random_steps" for field in fields(h)):
-        h = replace(h, random_steps=RANDOM_STEPS)
-    settings = replace(settings, steps=settings.steps or h.replay.capacity, hyperparameters=h)
+    settings = replace(settings, steps=settings.steps or h.replay.capacity)
     device = chosen_device(settings.device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     identities = identities_of(tasks, tuple(seeds))
     probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
     settings = with_vectors(settings, probes)
+    random_steps = max(RANDOM_STEPS, settings.envs * h.replay.horizon)
+    if any(field.name == "random_steps" for field in fields(h)):
+        settings = replace(settings, hyperparameters=replace(h, random_steps=random_steps))
     population = make_population(identities, probes, settings, settings.compile != "off", say)
     try:
-        while population.steps <= RANDOM_STEPS:
+        while population.steps <= random_steps:
             step(population)
         say("the first update, which compiles" if population.compiled else "the first update")
         update(population, _never)

@@ -51,6 +51,10 @@ class Hyperparameters:
         check_start(self.random_steps, self.replay.horizon)
 
     @property
+    def updates_per_step(self) -> float:
+        return 1 / self.update_every
+
+    @property
     def replay(self) -> ReplaySettings:
         """What DrQ-v2 asks of its replay.
 
