@@ -88,6 +88,7 @@ REFUSED = [
     (["bench", "gym", "--runs", "loop"], "loop is not a folder; give --runs one."),
     (["report", "run", "--csv", "loop/x.csv"], "loop/x.csv cannot be written: there is no folder loop."),
     (["report", "run", "--csv", "s3://bucket/x.csv"], "s3:/bucket/x.csv cannot be written: it is an address"),
+    (["report", "run", "--figures", "s3://"], "s3: cannot be written: it is an address"),
     (["report", "run", "--figures", "loop"], "File exists; choose another --figures."),
     (["report", "run", "--html", LONG], "File name too long"),
     (["report", "run", "--external", "loop"], "loop cannot be read: Too many levels of symbolic links."),

@@ -74,6 +74,33 @@ __main__.main()
     assert (ended.returncode, before, "ValueError: told" in after) == (0, "", True)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_lock_that_an_interrupt_left_locked_does_not_keep_a_command_from_ending(training):
+    script = f"""
+import os, signal, threading
+from contextlib import nullcontext
+from mrq import __main__, cli
+from mrq.training.interruption import Interruption
+
+lock = threading.Lock()
+
+def run():
+    with Interruption() if {training} else nullcontext():
+        try:
+            lock.acquire()
+            for _ in range(1 + {training}):
+                os.kill(os.getpid(), signal.SIGTERM)
+            lock.release()
+        finally:
+            lock.acquire()
+
+cli.main, __main__.SECONDS_TO_END = run, 1
+__main__.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (143, "")
+
+
 @pytest.mark.parametrize(("number", "told"), [("ENOSPC", False), ("EIO", True)])
 def test_a_full_disk_in_a_thread_prints_no_traceback(number, told):
     script = f"""

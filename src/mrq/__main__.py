@@ -8,6 +8,8 @@ TYPE_CHECKING = False  # as in `typing`, which is imported only when signals can
 if TYPE_CHECKING:
     import threading
 
+SECONDS_TO_END = 10  # that an interrupted command gets to close what it opened
+
 
 def main() -> None:
     """Runs the command that was given."""
@@ -31,7 +33,14 @@ def main() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Interrupts the command; at once while it imports a module, which might swallow or report an exception."""
+    """Interrupts the command; at once while it imports a module, which might swallow or report an exception.
+
+    An exception at any moment may leave a lock locked, for which the command's end would wait forever.
+    """
+    import signal
+
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+    signal.alarm(SECONDS_TO_END)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(128 + number)

@@ -46,7 +46,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) 
 
 def is_address(place: str) -> bool:
     """Says whether a place is an address, such as s3://bucket/runs, rather than a folder."""
-    return re.match("[^/]+:/", place) is not None  # pathlib leaves one slash
+    return re.match("[^/]+:(/|$)", place) is not None  # pathlib leaves one slash, or none where nothing follows
 
 
 @contextmanager

@@ -390,6 +390,7 @@ def test_a_full_temporary_folder_is_named(store, job, tmp_path, monkeypatch):
 
 def test_addresses():
     assert is_address("s3://bucket/runs")
+    assert is_address(str(Path("s3://")))
     assert not is_address("runs/s3")
     with pytest.raises(MRQError, match="nowhere://runs cannot be used: ValueError: Protocol not known: nowhere"):
         store_at("nowhere://runs")

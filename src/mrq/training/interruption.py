@@ -10,11 +10,11 @@ from mrq.processes import SIGNALS
 
 
 class Interruption:
-    """While entered, a signal makes the instance answer True; a second one interrupts at once."""
+    """While entered, a signal makes the instance answer True; a second one interrupts at once, as it did before."""
 
     def __init__(self) -> None:
         self.number: int | None = None  # the first signal
-        self._previous: dict[signal.Signals, Any] = {}
+        self._previous: dict[int, Any] = {}
 
     def __call__(self) -> bool:
         return self.number is not None
@@ -31,6 +31,8 @@ class Interruption:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None:
+            if callable(before := self._previous[number]):
+                before(number, frame)
             raise KeyboardInterrupt(number)
         self.number = number
         if sys.stderr.isatty():
