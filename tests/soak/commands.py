@@ -5,6 +5,7 @@ The process that calls this must have no threads and no other children.
 
 import atexit
 import ctypes
+import faulthandler
 import os
 import resource
 import select
@@ -97,6 +98,8 @@ class Command:
         """Waits for its end, and for that of all that it started."""
         in_time = self.has_ended(limit)
         if not in_time:
+            os.kill(self.pid, signal.SIGUSR1)  # so that it says where it hangs
+            self.has_ended(1)
             os.kill(self.pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         seconds = time.monotonic() - self._began
@@ -125,6 +128,7 @@ class Command:
             for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *self._output]):
                 os.dup2(descriptor, number)
             os.closerange(3, 100)
+            faulthandler.register(signal.SIGUSR1, file=2)
             sys.stdin = os.fdopen(0, closefd=False)
             sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False, errors="backslashreplace") for n in (1, 2))
             os.chdir(self.cwd)
