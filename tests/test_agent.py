@@ -12,6 +12,7 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from mrq import MRQ, Hyperparameters, MRQError
+from mrq.algorithms.registry import algorithm_named
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
 from mrq.training.runs import resume
@@ -245,3 +246,22 @@ def test_hyperparameters_of_another_algorithm_are_refused(small):
     with pytest.raises(MRQError, match=r"those of MR\.Q, not of PPO"):
         MRQ("Pendulum-v1", algorithm="ppo", hyperparameters=small)
     assert MRQ("Pendulum-v1", algorithm="mrq", hyperparameters=small).task == "Pendulum-v1"
+
+
+def test_a_preset_and_single_hyperparameters():
+    paper, small = (algorithm_named("mrq").preset(name) for name in ("paper", "small"))
+
+    def chosen(**options):
+        return MRQ("CartPole-v1", **options)._population.hyperparameters
+
+    assert chosen(preset="small") == small
+    assert chosen(preset="small", hyperparameters={"batch_size": 9}) == replace(small, batch_size=9)
+    assert chosen(hyperparameters={"replay_capacity": 500}) == replace(paper, replay_capacity=500)
+    with pytest.raises(MRQError, match=r"MR\.Q has no preset 'tiny'; it has paper, small"):
+        chosen(preset="tiny")
+    with pytest.raises(MRQError, match=r"MR\.Q has no hyperparameter batchsize"):
+        chosen(hyperparameters={"batchsize": 9})
+    with pytest.raises(MRQError, match="either preset or an object"):
+        chosen(preset="small", hyperparameters=paper)
+    with pytest.raises(MRQError, match="batch_size is 'many'; it must be a whole number"):
+        chosen(hyperparameters={"batch_size": "many"})

@@ -3,7 +3,7 @@
 import operator
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from mrq.algorithms.algorithm import DEFAULT_PRESET
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
 from mrq.bounds import MOST_ENVIRONMENTS, Between
 from mrq.environments.actions import batched
@@ -62,7 +63,8 @@ class MRQ:
     """An agent of MR.Q, or of another algorithm by its name.
 
     `env` is a Gymnasium id (or module:factory), an environment, or a function that makes one; `task` is what run
-    folders call it, by default its id. Nothing needs tuning: `hyperparameters` are the algorithm's own by default, and
+    folders call it, by default its id. Nothing needs tuning: the hyperparameters are those of `preset`, by default the
+    paper's. `hyperparameters` is a mapping of those that differ from it, or an algorithm's own object with all of them.
     `seed` decides everything that is random. `history`, `action_history`, `image_size` and `text` are the options of
     `mrq train` by these names: how the networks see an observation. With `envs`, the agent steps so many environments
     at once.
@@ -75,6 +77,7 @@ class MRQ:
         seed: int = 0,
         task: str | None = None,
         algorithm: str | None = None,
+        preset: str | None = None,
         hyperparameters: Any = None,
         history: int | None = None,
         action_history: bool = False,
@@ -105,7 +108,7 @@ class MRQ:
             precision=precision,
             overlap=overlap,
             environment=options,
-            hyperparameters=_hyperparameters(algorithm, hyperparameters),
+            hyperparameters=_hyperparameters(algorithm, preset, hyperparameters),
         ).completed([self.task])
         told = self._settings.algorithm.remarks(self._translator.spec)
         for remark in (*self._translator.remarks, *remarks_on(first), *told):
@@ -318,11 +321,17 @@ def _several(source: Recipe | Made | Callable[[], Made], first: Made, count: int
     return made
 
 
-def _hyperparameters(algorithm: str | None, hyperparameters: Any) -> Any:
-    """Returns the hyperparameters given, or the algorithm's own; refuses those of another algorithm."""
-    if hyperparameters is None:
-        return algorithm_named(algorithm or DEFAULT).hyperparameters()
+def _hyperparameters(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:
+    """Returns an algorithm's hyperparameters: all that are given, or those of a preset with the changes given."""
+    if hyperparameters is None or isinstance(hyperparameters, Mapping):
+        base = algorithm_named(algorithm or DEFAULT).preset(preset or DEFAULT_PRESET)
+        changes = dict(hyperparameters or {})
+        if unknown := sorted(map(str, changes.keys() - {field.name for field in fields(base)})):
+            raise MRQError(f"{algorithm_of(base).title} has no hyperparameter {', '.join(unknown)}.")
+        return replace(base, **changes)
     theirs = algorithm_of(hyperparameters)
+    if preset is not None:
+        raise MRQError("give either preset or an object of hyperparameters; a mapping changes some of the preset.")
     if algorithm is not None and algorithm_named(algorithm) is not theirs:
         raise MRQError(f"the hyperparameters are those of {theirs.title}, not of {algorithm_named(algorithm).title}.")
     return hyperparameters

@@ -1,4 +1,4 @@
-"""The command line: mrq train, evaluate, resume, speed, tasks, doctor, bench, report."""
+"""The command line: mrq train, evaluate, resume, speed, tasks, presets, doctor, bench, report."""
 
 import errno
 import io
@@ -15,9 +15,10 @@ from typing import Annotated, Literal
 
 import tyro
 
+from mrq.algorithms.algorithm import DEFAULT_PRESET
 from mrq.algorithms.registry import ALGORITHMS, DEFAULT, algorithm_named
 from mrq.benchmark.cluster import Cluster
-from mrq.bounds import MOST_AGENTS, Between
+from mrq.bounds import MOST_AGENTS, Between, option
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
@@ -26,6 +27,9 @@ from mrq.terminal import interrupted_by, refuse, say, show, started_in
 from mrq.training.settings import Settings
 
 Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
+PresetName = Annotated[
+    str, tyro.conf.arg(help="Set of hyperparameters, which single options may change; `mrq presets` lists them.")
+]
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Train:
     seeds: tuple[int, ...] = ()
     """Several seeds: one agent per seed and task, trained in one process."""
     algorithm: Name = DEFAULT
+    preset: PresetName = DEFAULT_PRESET
     runs: str = "runs"
     """Where run folders are made: RUNS/TASK/seed-N."""
     settings: Settings = field(default_factory=Settings)
@@ -118,6 +123,7 @@ class Speed:
     together: bool = False
     """Measure all tasks in one population, rather than one after the other."""
     algorithm: Name = DEFAULT
+    preset: PresetName = DEFAULT_PRESET
     markdown: Path | None = None
     """Also write the table to this file."""
     settings: Settings = field(default_factory=Settings)
@@ -170,6 +176,20 @@ class Tasks:
 
 
 @dataclass(frozen=True)
+class Presets:
+    """List the presets of every algorithm: sets of hyperparameters, each for all tasks."""
+
+    def run(self) -> None:
+        for name in ALGORITHMS:
+            algorithm = algorithm_named(name)
+            plain = algorithm.hyperparameters()
+            for preset, described in algorithm.presets.items():
+                say(f"--algorithm {name} --preset {preset}: {described.purpose}")
+                for changed, value in described.changes.items():
+                    say(f"    {option(changed)} {value}  ({DEFAULT_PRESET}: {getattr(plain, changed)})")
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Say what works on this machine, what is missing, and how to fix it."""
 
@@ -189,13 +209,14 @@ class Bench:
     tasks: tuple[str, ...] = ()
     """Only some of its tasks, such as cheetah-run."""
     algorithm: tuple[str, ...] = (DEFAULT,)
-    """One or more algorithms, as for `mrq train`; hyperparameters are those of the first one."""
+    """One or more algorithms, as for `mrq train`; preset and hyperparameters are those of the first one."""
+    preset: PresetName = DEFAULT_PRESET
     seeds: int | None = None
     """How many seeds, from 0 on; by default 10, and 5 for variants, as in the paper."""
     variants: tuple[str, ...] = ()
     """Variants of the design study by name, or all; the unchanged algorithm runs too, for comparison."""
     runs: str = "runs"
-    """Where run folders are made: RUNS/TASK/seed-N for MR.Q, RUNS/NAME/TASK/seed-N for variants and other algorithms.
+    """Where run folders are made: RUNS/TASK/seed-N for MR.Q, RUNS/NAME/TASK/seed-N for the others.
     With --engine ray this may also be an address, such as s3://bucket/runs."""
     dry_run: bool = False
     """Only say what there is to do, and what it would cost."""
@@ -311,30 +332,33 @@ def refuse_unusable(argument: str, before: str) -> None:
         raise MRQError(f"the argument {argument!r} has characters that no name can have; give another one.")
 
 
-def asked_algorithm(arguments: Sequence[str]) -> str:
-    """Finds the algorithm on the command line, before its hyperparameters become options; of several, the first."""
-    asked = DEFAULT
+def asked(arguments: Sequence[str], option: str, default: str) -> str:
+    """Finds what an option is given on the command line, before the others are known; of several names, the first."""
+    found = default
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
-        if name == "--algorithm":
-            asked = value or following  # a repeated option replaces the one before
-    return DEFAULT if asked.startswith("-") or not asked else asked
+        if name == option:
+            found = value or following  # a repeated option replaces the one before
+    return default if found.startswith("-") or not found else found
 
 
 def parse(arguments: Sequence[str]) -> "Command":
     """Turns the command line into a command, with the options of the algorithm that it names."""
     for before, argument in pairwise(["", *arguments]):
         refuse_unusable(argument, before)
-    algorithm = algorithm_named(asked_algorithm(arguments))
-    settings = Settings(hyperparameters=algorithm.hyperparameters())
+    algorithm = algorithm_named(asked(arguments, "--algorithm", DEFAULT))
+    preset = asked(arguments, "--preset", DEFAULT_PRESET)
+    settings = Settings(hyperparameters=algorithm.preset(preset))
+    chosen = {"algorithm": algorithm.name, "preset": preset, "settings": settings}
     commands = (
-        Annotated[Train, tyro.conf.subcommand("train", default=Train((), algorithm=algorithm.name, settings=settings))]
+        Annotated[Train, tyro.conf.subcommand("train", default=Train((), **chosen))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
         | Annotated[Resume, tyro.conf.subcommand("resume")]
-        | Annotated[Speed, tyro.conf.subcommand("speed", default=Speed(algorithm=algorithm.name, settings=settings))]
+        | Annotated[Speed, tyro.conf.subcommand("speed", default=Speed(**chosen))]
         | Annotated[Tasks, tyro.conf.subcommand("tasks")]
+        | Annotated[Presets, tyro.conf.subcommand("presets")]
         | Annotated[Doctor, tyro.conf.subcommand("doctor")]
-        | Annotated[Bench, tyro.conf.subcommand("bench", default=Bench(tyro.MISSING, settings=settings))]
+        | Annotated[Bench, tyro.conf.subcommand("bench", default=Bench(tyro.MISSING, preset=preset, settings=settings))]
         | Annotated[Report, tyro.conf.subcommand("report")]
     )
     try:
@@ -347,12 +371,14 @@ def parse(arguments: Sequence[str]) -> "Command":
         )
     except RecursionError:  # while the error is printed
         raise MRQError("the command line has too many arguments that mrq does not know; see mrq --help.") from None
-    if isinstance(command, Train | Speed):
-        algorithm_named(command.algorithm)  # such as -1, for which the options were the default algorithm's
+    if isinstance(command, Train | Speed):  # such as -1, for which the options were the default algorithm's
+        algorithm_named(command.algorithm)
+    if isinstance(command, Train | Speed | Bench):
+        algorithm.preset(command.preset)
     return command
 
 
-Command = Train | Evaluate | Resume | Speed | Tasks | Doctor | Bench | Report
+Command = Train | Evaluate | Resume | Speed | Tasks | Presets | Doctor | Bench | Report
 
 
 def main() -> None:

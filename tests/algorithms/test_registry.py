@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -24,6 +24,21 @@ def test_each_algorithm_is_found_by_its_name_its_title_and_its_hyperparameters(n
         varied = algorithm.varied(hyperparameters, variant)
         assert asdict(varied) == asdict(hyperparameters) | algorithm.variants[variant]
         assert algorithm.label(varied) == variant
+    for preset, described in algorithm.presets.items():
+        own = algorithm.preset(preset)
+        assert asdict(own) == asdict(hyperparameters) | described.changes
+        assert algorithm.label(own) == (algorithm.title if preset == "paper" else f"{algorithm.title} {preset}")
+        assert algorithm.closest_preset(own) == (preset, {})
+    assert next(iter(algorithm.presets)) == "paper"
+
+
+def test_changed_hyperparameters_are_named_by_the_closest_preset():
+    mrq = algorithm_named("mrq")
+    own = replace(mrq.preset("small"), batch_size=7, discount=0.9)
+    assert mrq.closest_preset(own) == ("small", {"batch_size": 7, "discount": 0.9})
+    assert mrq.label(own) == "MR.Q small with discount=0.9, batch_size=7"
+    assert mrq.label(replace(mrq.preset("small"), value_horizon=1)) == "MR.Q small with value_horizon=1"
+    assert mrq.label(replace(mrq.preset("paper"), value_horizon=1)) == "one-step-return"
 
 
 def test_unknown_names_are_refused_with_those_there_are():

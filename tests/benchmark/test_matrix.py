@@ -62,6 +62,17 @@ def test_other_algorithms_have_folders_of_their_own_and_baselines_train_alone(tm
     ]
 
 
+def test_a_preset_has_folders_of_its_own_and_no_variants(tmp_path):
+    settings = Settings(hyperparameters=DEFAULT.preset("small"))
+    made = jobs(["gym/Hopper-v4"], [DEFAULT, PPO], [], [0], settings, tmp_path)
+    assert [job.label for job in made] == ["MR.Q small", "PPO"]
+    assert made[0].path == tmp_path / "MR.Q-small" / "gym" / "Hopper-v4" / "seed-0"
+    assert made[0].name == "gym/Hopper-v4 (seed 0), MR.Q small"
+    assert made[0].settings.hyperparameters == DEFAULT.preset("small")
+    with pytest.raises(MRQError, match="give either --variants or --preset"):
+        jobs(["gym/Hopper-v4"], [DEFAULT], ["no-lap"], [0], settings, tmp_path)
+
+
 def test_an_algorithm_of_images_is_left_out_of_vectors_and_has_variants_and_hyperparameters_of_its_own(tmp_path, small):
     settings, drqv2 = Settings(hyperparameters=small), algorithm_named("drqv2")
     tasks = chosen_tasks("all", ["walker-walk", "Hopper-v4", "Pong"])

@@ -515,4 +515,4 @@ def test_report_writes_a_page_and_figures_of_runs(finished, tmp_path):
     ],
 )
 def test_the_algorithm_is_found_before_its_options_are_known(arguments, algorithm):
-    assert cli.asked_algorithm(arguments) == algorithm
+    assert cli.asked(arguments, "--algorithm", "mrq") == algorithm

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mrq.execution import Exchange, Work
 
+DEFAULT_PRESET = "paper"
 Carried = dict[str, "Tensor"]  # what agents carry from step to step within an episode: (agents, count, …); 0 is fresh
 
 
@@ -119,6 +120,15 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
+class Preset:
+    """A named set of an algorithm's hyperparameters: one set for all tasks."""
+
+    purpose: str  # one sentence
+    changes: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that differ from the default ones
+    without_gpu: str = ""  # what it gains on a machine without a GPU, if it is made for one; a sentence
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """An algorithm: its names, its hyperparameters, what it can learn, and what makes its learner."""
 
@@ -132,6 +142,9 @@ class Algorithm:
     obeys_masks: bool = True  # it takes no action that the environment forbids
     unpickles: bool = False  # reading its checkpoints may run code that they hold
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # hyperparameters that each one changes
+    presets: Mapping[str, Preset] = field(
+        default_factory=lambda: {DEFAULT_PRESET: Preset("The hyperparameters of the paper.")}
+    )
 
     def obstacle(self, spec: Spec) -> str | None:
         """Says why it cannot learn a task, or returns None."""
@@ -156,14 +169,41 @@ class Algorithm:
         """Returns the hyperparameters with a variant's changes."""
         return replace(hyperparameters, **self.variants[variant])
 
+    def preset(self, name: str) -> Any:
+        """Returns the hyperparameters of a preset."""
+        if name not in self.presets:
+            raise MRQError(f"{self.title} has no preset {name!r}; it has {', '.join(self.presets)}.")
+        return self.hyperparameters(**self.presets[name].changes)
+
+    def closest_preset(self, hyperparameters: Any) -> tuple[str, dict[str, Any]]:
+        """Returns the preset from which these hyperparameters differ least, and those that differ from it."""
+        given = asdict(hyperparameters)
+
+        def changes(preset: str) -> dict[str, Any]:
+            theirs = asdict(self.preset(preset))
+            return {name: value for name, value in given.items() if value != theirs[name]}
+
+        return min(((name, changes(name)) for name in self.presets), key=lambda found: len(found[1]))
+
+    def titled(self, preset: str) -> str:
+        """Returns what reports call the algorithm with a preset."""
+        return self.title if preset == DEFAULT_PRESET else f"{self.title} {preset}"
+
     def label(self, hyperparameters: Any) -> str:
-        """Names these hyperparameters: the algorithm's title, a variant, or the title with what was changed."""
-        plain = asdict(self.hyperparameters())
-        changes = {name: value for name, value in asdict(hyperparameters).items() if value != plain[name]}
+        """Names these hyperparameters: the algorithm's title, with a preset, or a variant, and what was changed."""
+        preset, changes = self.closest_preset(hyperparameters)
         if not changes:
-            return self.title
-        own = f"{self.title} with {', '.join(f'{name}={value}' for name, value in changes.items())}"
+            return self.titled(preset)
+        own = f"{self.titled(preset)} with {', '.join(f'{name}={value}' for name, value in changes.items())}"
+        if preset != DEFAULT_PRESET:
+            return own
         return next((variant for variant, theirs in self.variants.items() if theirs == changes), own)
+
+    def advice_without_gpu(self, hyperparameters: Any) -> list[str]:
+        """Names the presets for machines without a GPU, if the default one is used: one line each."""
+        if self.closest_preset(hyperparameters) != (DEFAULT_PRESET, {}):
+            return []
+        return [f"--preset {name}: {preset.without_gpu}" for name, preset in self.presets.items() if preset.without_gpu]
 
 
 def kinds_of(spec: Spec) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mrq.algorithms.algorithm import Algorithm, Learner, Setup
+from mrq.algorithms.algorithm import DEFAULT_PRESET, Algorithm, Learner, Preset, Setup
 from mrq.errors import MRQError
 from mrq.interface import ReplaySettings
 
@@ -62,6 +62,7 @@ def _algorithm(title: str, hyperparameters: type[Defaults], *actions: str) -> Al
         in_populations=False,
         obeys_masks=False,
         unpickles=True,
+        presets={DEFAULT_PRESET: Preset("The defaults of Stable-Baselines3.")},
     )
 
 

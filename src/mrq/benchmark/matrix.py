@@ -6,7 +6,7 @@ from enum import Enum
 from itertools import groupby
 from pathlib import Path
 
-from mrq.algorithms.algorithm import Algorithm
+from mrq.algorithms.algorithm import DEFAULT_PRESET, Algorithm
 from mrq.algorithms.registry import default_algorithm
 from mrq.bounds import option
 from mrq.environments.tasks import paper_task, study_steps, suite_of
@@ -40,7 +40,7 @@ class Job:
     """One run of the matrix."""
 
     identity: Identity
-    label: str  # the algorithm's title, or a variant
+    label: str  # the algorithm's title, with its preset, or a variant
     settings: Settings  # complete; their hyperparameters are those of the algorithm or the variant
     root: Path  # its folder is made here, as by `mrq train --runs`
     trust: bool = False  # code that its folder brings may be run
@@ -67,8 +67,9 @@ def jobs(
 ) -> list[Job]:
     """Returns the runs of every algorithm, and of those variants that it has, on the tasks that it can learn.
 
-    The default algorithm's run folders are where `mrq train` makes them; other algorithms and variants have folders of
-    their own under `root`. The hyperparameters in `settings` belong to one algorithm; the others have their defaults.
+    The default algorithm's run folders are where `mrq train` makes them; other algorithms, presets and variants have
+    folders of their own under `root`. The hyperparameters in `settings` belong to one algorithm; the others have their
+    defaults.
     """
     made = []
     for algorithm in algorithms:
@@ -77,10 +78,14 @@ def jobs(
         learnable = [task for task in tasks if algorithm.obstacle(_spec(task)) is None]
         if not learnable:
             algorithm.refuse([_spec(tasks[0])], tasks[:1])
-        for label in (algorithm.title, *(variant for variant in variants if variant in algorithm.variants)):
-            place = root if label == default_algorithm().title else root / label
+        preset, _ = algorithm.closest_preset(plain.hyperparameters)
+        known = [variant for variant in variants if variant in algorithm.variants]
+        if known and preset != DEFAULT_PRESET:
+            raise MRQError(f"the variants change the preset {DEFAULT_PRESET}; give either --variants or --preset.")
+        for label in (algorithm.titled(preset), *known):
+            place = root if label == default_algorithm().title else root / label.replace(" ", "-")
             for task in learnable:
-                own = plain if label == algorithm.title else _varied(plain, label, task)
+                own = plain if label not in known else _varied(plain, label, task)
                 own = own.completed([task])
                 made += [Job(Identity(task, seed), label, own, place) for seed in seeds]
     return made

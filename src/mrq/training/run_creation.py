@@ -46,6 +46,7 @@ def create_run_folder(
     document = {
         "mrq": version.__version__,
         "algorithm": settings.algorithm.title,
+        "preset": settings.algorithm.closest_preset(settings.hyperparameters)[0],
         "task": identity.task,
         "seed": identity.seed,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -84,6 +84,9 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     for task in tasks:
         for remark in (*probes[task].remarks, *settings.algorithm.remarks(probes[task].spec)):
             listener.message(f"{task}: {remark}")
+    if device.type == "cpu":
+        for advice in settings.algorithm.advice_without_gpu(settings.hyperparameters):
+            listener.message(advice)
     compiled = worth_compiling(settings, device)
     outcome = Outcome([], [], None)
     groups = _groups(identities, settings)

@@ -2,6 +2,7 @@
 
 from mrq.algorithms.algorithm import Algorithm, Learner, Setup
 from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.mrq.presets import PRESETS
 from mrq.algorithms.mrq.variants import VARIANTS
 
 
@@ -19,4 +20,5 @@ MRQ = Algorithm(
     observations=("vectors", "images", "several parts"),
     actions=("continuous", "discrete", "multi-discrete", "continuous and discrete"),
     variants=VARIANTS,
+    presets=PRESETS,
 )
