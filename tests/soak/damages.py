@@ -12,6 +12,7 @@ from tests.soak.outcomes import Outcome, Result, Wrong
 from tests.soak.references import KILLED, OTHER, PAUSED, Reference, copied, played, reference, reported
 from tests.soak.results import content_of, difference, latest, result_of, snapshot, stale_files, step_of
 
+LARGEST = 10_000_000  # bytes; another damage may have made a file huge
 NEVER_LOST = ("evaluations.csv", "run.json", "checkpoints/")
 Operation = Callable[[Random, Path, Path, Path], object]
 
@@ -168,9 +169,12 @@ def _counterpart(path: Path, folder: Path, other: Path) -> Path:
 
 def _bytes(change: Callable[[Random, bytearray], object]) -> Operation:
     def damage(rng: Random, path: Path, theirs: Path, outside: Path) -> None:
-        content = bytearray(path.read_bytes()) if path.is_file() and not path.is_symlink() else bytearray()
+        content, regular = bytearray(), path.is_file() and not path.is_symlink()
+        if regular:
+            with path.open("rb") as file:
+                content += file.read(LARGEST)
         change(rng, content)
-        if path.is_file() and not path.is_symlink():
+        if regular:
             path.write_bytes(content)  # in place: other links to the file change with it
 
     return damage
