@@ -71,6 +71,8 @@ class Evaluate:
     """Take the most likely discrete action, rather than sampling as the paper's evaluations do."""
     video: Path | None = None
     """Also film the first episodes, up to 1,000 frames, as .mp4 or .gif."""
+    beside_untrained: bool = False
+    """Show the untrained agent in the video too, on the left, in the same episodes."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     trust: bool = False
@@ -85,7 +87,15 @@ class Evaluate:
         refuse_outputs([self.video])
         folder, video = self.run_folder.absolute(), None if self.video is None else self.video.absolute()
         evaluation = play(
-            folder, self.episodes, self.deterministic, video, self.device, say, trust=self.trust, environment=self.env
+            folder,
+            self.episodes,
+            self.deterministic,
+            video,
+            self.device,
+            say,
+            trust=self.trust,
+            environment=self.env,
+            beside_untrained=self.beside_untrained,
         )
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
         summarise([folder], video)

@@ -12,11 +12,14 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 
+import imageio
 import pytest
 
-from mrq import cli
+from mrq import MRQ, cli, make_environment
 from mrq.cli import main
 from mrq.training.checkpoint import latest_checkpoint
+from mrq.training.environments import environments_of
+from mrq.training.evaluation import evaluate
 from mrq.training.run_folder import RunFolder
 from mrq.training.runs import Outcome, resume_command
 from mrq.training.summary import conclude
@@ -87,6 +90,25 @@ def test_evaluate_and_film(finished, tmp_path):
     code, out, _ = mrq("evaluate", finished / "seed-0", "--deterministic", "--episodes", 1, cwd=tmp_path)
     assert code == 0
     assert "(episodes: 1)" in out
+
+
+def test_the_untrained_agent_is_filmed_beside_the_trained_one(finished, tmp_path):
+    run = finished / "seed-1"
+    code, alone, err = mrq("evaluate", run, "--episodes", 2, "--video", "alone.gif", cwd=tmp_path)
+    assert code == 0, err
+    code, both, err = mrq("evaluate", run, "--episodes", 2, "--video", "both.gif", "--beside-untrained", cwd=tmp_path)
+    assert code == 0, err
+    returns = {line.split()[0]: line for line in both.splitlines()}
+    assert returns["return"] in alone  # the trained agent plays the same episodes
+    folder, settings = RunFolder(run), RunFolder(run).settings
+    untrained = MRQ("CartPole-v1", seed=1, hyperparameters=settings.hyperparameters, device="cpu")
+    made = environments_of(folder.identity, [make_environment("CartPole-v1")], settings.environment)
+    (expected,), _ = evaluate(untrained._population.learner, made, [folder.identity], 450, 2)
+    assert f"untrained return {expected}" in both
+    one, two = (imageio.mimread(tmp_path / name, memtest=False) for name in ("alone.gif", "both.gif"))
+    assert two[0].shape[:2] == (one[0].shape[0], 2 * one[0].shape[1])
+    code, _, err = mrq("evaluate", run, "--beside-untrained", cwd=tmp_path)
+    assert (code, "give --video too" in err) == (1, True)
 
 
 def test_mujoco_is_filmed_without_a_screen_and_played_without_a_renderer(tmp_path):

@@ -1,6 +1,7 @@
 """Playing episodes with a trained agent, and filming them."""
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,14 @@ def play(
     say: Say = print,
     trust: bool = False,  # code that the folder brings may be run
     environment: str | None = None,  # to play in, instead of the one that the folder names
+    beside_untrained: bool = False,  # the video shows the same episodes of the untrained agent too, on the left
 ) -> Evaluation:
     """Evaluates the latest checkpoint of a run; with `video`, films its first episodes."""
     Between(1, MOST_EPISODES).check(episodes, "--episodes")
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
+    if beside_untrained and video is None:
+        raise MRQError("--beside-untrained is about the video; give --video too.")
     run = RunFolder(folder)
     run.refuse_unknown_algorithm()
     run.refuse_untrusted(trust, environment is not None)
@@ -46,36 +50,45 @@ def play(
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
-    at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
+    identities = [run.identity] * (2 if beside_untrained else 1)  # the last one is the trained agent
+    # A film shows one episode after the other.
+    at_once = len(identities) if video is not None else min(episodes, EVALUATED_AT_ONCE)
     recipe = run.recipe(environment)._replace(in_evaluations=True)
     made = made_by(lambda: recipe.make(**options), at_once)
+    if beside_untrained and (len(made) < at_once or not run.settings.algorithm.in_populations):
+        raise MRQError(
+            f"{run.task} cannot be filmed beside the untrained agent: a process can only have one of its environments, "
+            f"or one agent of {run.title}; leave out --beside-untrained."
+        )
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0]))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
-        one = environments_of(run.identity, made[:1], recipe.options)
-        learner = build_population([run.identity], one, run.settings.hyperparameters, chosen, dtype).learner
+        ours = environments_of(run.identity, made[: len(identities)], recipe.options)
+        learner = build_population(identities, ours, run.settings.hyperparameters, chosen, dtype).learner
         with run.restoring():
-            learner.load_state_of(0, tensors, counters.get("learner", counters))
+            learner.load_state_of(len(identities) - 1, tensors, counters.get("learner", counters))
         film = None if video is None else Film(video)
         try:
             evaluated = evaluate(
                 learner,
                 playing,
-                [run.identity],
+                identities,
                 counters["steps"],
                 episodes,
                 deterministic,
-                before_step=(lambda: None) if film is None else lambda: film.take(made[0]),
+                before_step=(lambda: None) if film is None else lambda: film.take(made[: len(identities)]),
             )
         finally:
             if film is not None:
                 film.close()
     assert evaluated is not None, "nothing interrupts it"
-    (evaluation,), failed = evaluated
+    evaluations, failed = evaluated
     if failed:
         raise MRQError(next(iter(failed.values())))
-    return evaluation
+    if beside_untrained:
+        say(f"untrained return {evaluations[0]}, on the left of the video")
+    return evaluations[-1]
 
 
 class Film:
@@ -85,16 +98,16 @@ class Film:
         self.path, self.frames = path, 0
         self._writer: Any = None
 
-    def take(self, environment: Made) -> None:
-        """Adds a picture."""
+    def take(self, environments: Sequence[Made]) -> None:
+        """Adds a picture, of all environments side by side."""
         if self.frames == LONGEST_FILM:
             return
-        picture = _picture(environment)
+        picture = np.concatenate([_picture(environment) for environment in environments], axis=1)
         try:
             if self._writer is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.touch()  # finds out whether it may be written before a codec complains at length
-                self._writer = imageio.get_writer(self.path, **self._options(environment))
+                self._writer = imageio.get_writer(self.path, **self._options(environments[0]))
             self._writer.append_data(picture)
         except OSError as error:
             raise MRQError(f"the video {self.path} could not be written: {error.strerror}.") from error
