@@ -142,6 +142,7 @@ class Algorithm:
     obeys_masks: bool = True  # it takes no action that the environment forbids
     unpickles: bool = False  # reading its checkpoints may run code that they hold
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # hyperparameters that each one changes
+    updates_worth_compiling: Callable[[Any], float] = lambda hyperparameters: 1_500  # so many repay compiling on a CPU
     presets: Mapping[str, Preset] = field(
         default_factory=lambda: {DEFAULT_PRESET: Preset("The hyperparameters of the paper.")}
     )

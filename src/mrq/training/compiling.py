@@ -12,7 +12,6 @@ from mrq.execution import Work, accelerate, can_compile
 from mrq.interface import Say
 from mrq.training.settings import Settings
 
-UPDATES_WORTH_COMPILING = 1_500  # on a CPU: compiling takes a minute and then saves a third of each update
 COMPILER = "a C++ compiler and Python's headers (Debian: g++ and python3-dev), or Triton on a GPU"
 
 
@@ -22,7 +21,7 @@ def worth_compiling(settings: Settings, device: torch.device) -> bool:
         return settings.compile == "on"
     h = settings.hyperparameters
     updates = (settings.total_steps - h.random_steps) * h.updates_per_step
-    return bool(updates >= (UPDATES_WORTH_COMPILING if device.type == "cpu" else 1))
+    return bool(updates >= (settings.algorithm.updates_worth_compiling(h) if device.type == "cpu" else 1))
 
 
 def compile_if_possible(works: Sequence[Work], device: torch.device, say: Say, required: bool) -> None:
