@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from mrq.algorithms.algorithm import DEFAULT_PRESET
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
-from mrq.bounds import MOST_ENVIRONMENTS, Between
 from mrq.environments.actions import batched
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
@@ -24,11 +22,11 @@ from mrq.environments.recipe import Recipe
 from mrq.environments.remarks import remarks_on
 from mrq.environments.sources import (
     EnvironmentSource,
-    made_from,
     maker_of,
     name_from,
     options_from,
     refuse_repeated,
+    several,
 )
 from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
@@ -92,11 +90,11 @@ class MRQ:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
         view = EnvironmentOptions(history=history, action_history=action_history, image_size=image_size, text=text).view
         self._source = source = Recipe(env) if isinstance(env, str) else env
-        first = made_from(source)
+        self._environments = several(source, _whole(envs, "envs"))
+        first = self._environments[0]
         self.task = checked_task(name_from(source, first) if task is None else task)
         identity = Identity(self.task, self.seed)
-        options = replace(options_from(source, first, self.task), **view)
-        self._environments = _several(source, first, _whole(envs, "envs"))
+        options = replace(options_from(source, self._environments, self.task), **view)
         environments = environments_of(identity, self._environments, options)
         self.observation_space, self.action_space = spaces_of(first)
         self._translator = Translator(self.observation_space, self.action_space, options, environments.spec.masked)
@@ -303,22 +301,6 @@ class _AfterEveryStep(Listener):
 
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         return self._function()
-
-
-def _several(source: Recipe | Made | Callable[[], Made], first: Made, count: int) -> list[Made]:
-    """Returns the first environment and as many more as make `count`; a VectorEnv has several already."""
-    if isinstance(first, VectorEnv):
-        if count not in (1, first.num_envs):
-            raise MRQError(f"envs is {count:,}, but the VectorEnv has {first.num_envs:,} environments; leave it out.")
-        return [first]
-    Between(1, MOST_ENVIRONMENTS).check(count, "envs")
-    if count == 1:
-        return [first]
-    need = f"envs={count} needs as many environments"
-    make = maker_of(source, need)
-    made = [first, *(make() for _ in range(count - 1))]
-    refuse_repeated(made, need)
-    return made
 
 
 def _hyperparameters(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:

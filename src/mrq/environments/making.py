@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -58,6 +58,14 @@ def single(made: Made, task: str) -> Environment:
     if isinstance(made, gym.vector.VectorEnv):
         raise MRQError(f"{task!r} makes {made.num_envs} environments at once, a VectorEnv; name one that makes one.")
     return made
+
+
+def layers(environment: Environment) -> Iterator[Environment]:
+    """Yields an environment's wrappers from the outermost one on, then what they wrap."""
+    yield environment
+    while isinstance(environment, gym.Wrapper):
+        environment = environment.env
+        yield environment
 
 
 def make(
