@@ -16,7 +16,7 @@ from mrq.algorithms.registry import algorithm_named
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
 from mrq.training.runs import resume
-from tests.environments_for_tests import Broken, Counting, Pixels, Target
+from tests.environments_for_tests import Broken, Counting, Masked, Pixels, Target
 
 
 def same_parameters(one, other):
@@ -57,6 +57,36 @@ def test_predict_one_and_many(small):
     np.testing.assert_allclose(actions[0], action, rtol=1e-5)
     with pytest.raises(MRQError, match="shape"):
         agent.predict(np.zeros(5))
+
+
+def test_states_that_do_not_belong_to_the_observations_get_one_sentence(small):
+    agent = MRQ("CartPole-v1", hyperparameters=small, history=2, action_history=True)
+    one, three = np.zeros(4, np.float32), np.zeros((3, 4), np.float32)
+    (_, of_one), (_, of_three) = agent.predict(one), agent.predict(three)
+    for observation, state in ((three, of_one), (one, of_three)):
+        with pytest.raises(MRQError, match=r"the state is not that of these observations: it has shape \(., 2,"):
+            agent.predict(observation, state)
+    with pytest.raises(MRQError, match="the state is 'x'; pass the one that predict returned"):
+        agent.predict(one, "x")
+    with pytest.raises(MRQError, match=r"episode_start has shape \(2,\)"):
+        agent.predict(three, of_three, [True, False])
+    with pytest.raises(MRQError, match=r"the observation has shape \(3,\)"):
+        agent.predict(np.zeros(3, np.float32), of_one)
+
+
+def test_masks_are_asked_for_where_the_environment_gives_them_and_refused_elsewhere(small, capsys):
+    agent = MRQ(Masked(), hyperparameters=small)
+    capsys.readouterr()
+    observation, info = agent._environments[0].reset(seed=0)
+    assert agent.predict(observation, action_masks=info["action_mask"])[0][0] != 0
+    assert not capsys.readouterr().out
+    for _ in range(2):
+        agent.predict(observation)
+    assert capsys.readouterr().out == (
+        "Masked: predict is called without action_masks, so any action is allowed; pass the environment's\n"
+    )
+    with pytest.raises(MRQError, match="the environment gave none in training; leave out action_masks"):
+        MRQ("CartPole-v1", hyperparameters=small).predict(np.zeros(4, np.float32), action_masks=[1, 0])
 
 
 def test_discrete_predictions_sample_unless_deterministic(small):

@@ -12,7 +12,8 @@ import numpy as np
 
 from mrq.algorithms.algorithm import DEFAULT_PRESET
 from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
-from mrq.environments.actions import batched
+from mrq.bounds import shown
+from mrq.environments.actions import batched, given_mask
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
 from mrq.environments.making import Made
@@ -122,6 +123,7 @@ class MRQ:
         )
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
+        self._expects_masks = environments.spec.masked  # until predict has said that it is called without
         self._prediction = generator(self.seed, Stream.PREDICTION)
 
     @property
@@ -180,23 +182,33 @@ class MRQ:
         """The action for one observation, or the actions for a batch, and the state to pass in with the next.
 
         The state is what agents see of earlier steps: the frames and the action before. It is None where they see none.
-        `action_masks` are the environment's, for an environment that says which actions are allowed. Continuous actions
-        have no noise either way; discrete ones are drawn from the policy unless `deterministic`.
+        `action_masks` are the environment's, for an environment that says which actions are allowed; without them, all
+        are. Continuous actions have no noise either way; discrete ones are drawn from the policy unless
+        `deterministic`.
         """
         translator, learner = self._translator, self._population.learner
-        before = None
+        if self._expects_masks and action_masks is None and given_mask(observation) is None:
+            say(
+                f"{self.task}: predict is called without action_masks, so any action is allowed; pass the environment's"
+            )
+            self._expects_masks = False  # it is said once
+        before, first = None, None
         if state is not None:
+            first = _checked_start(state, episode_start)
             before = state.actions.copy()
-            if episode_start is not None:
-                before[np.asarray(episode_start, bool)] = 0
+            before[first] = 0
         frames, is_batch = translator.frames(observation, before, action_masks)
         count = len(frames)
-        history, first = empty_history(count, translator.spec), np.ones(count, bool)
+        history = empty_history(count, translator.spec)
         if state is not None:
+            if state.frames.shape != history.frames.shape:
+                raise MRQError(
+                    f"the state is not that of these observations: it has shape {state.frames.shape} instead of "
+                    f"{history.frames.shape}; pass the one that predict returned with their last actions, or None."
+                )
             history.frames[:] = state.frames
-            first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
         history.append(frames)
-        history.begin(first, frames)
+        history.begin(np.ones(count, bool) if first is None else first, frames)
         generators = None if deterministic else [self._prediction] * count
         chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
         actions = [translator.action(action) for action in chosen]
@@ -301,6 +313,21 @@ class _AfterEveryStep(Listener):
 
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         return self._function()
+
+
+def _checked_start(state: PredictionState, episode_start: Any) -> Array:
+    """Returns for which of a state's observations an episode begins."""
+    if not isinstance(state, PredictionState):
+        raise MRQError(
+            f"the state is {shown(state)}; pass the one that predict returned with the last action, or None."
+        )
+    count = len(state.frames)
+    first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
+    if first.shape != (count,):
+        raise MRQError(
+            f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
+        )
+    return first
 
 
 def _hyperparameters(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:
