@@ -256,7 +256,7 @@ class MRQ:
             envs=run.settings.envs,
             **run.settings.environment.view,
         )
-        run.check_spaces(describe_spaces(agent._environments[0]))
+        run.check_spaces(agent._described())
         agent._settings = replace(agent._settings, environment=run.settings.environment)
         agent._folder = run.path
         if env is None:
@@ -279,10 +279,13 @@ class MRQ:
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
         steps = max(settings.total_steps, self.num_timesteps)
-        population, spaces = self._population, describe_spaces(self._environments[0])
+        population, spaces = self._population, self._described()
         identity, parameters = Identity(self.task, self.seed), population.learner.parameters_of(0)
         settings = replace(settings, steps=steps)
         return create_run_folder(path, identity, settings, population.compiled, spaces, parameters)
+
+    def _described(self) -> dict[str, str]:
+        return describe_spaces(self._environments[0], self._translator.spec.masked)
 
     def _open(self, path: Path) -> RunFolder:
         if not (path / DOCUMENT).exists():

@@ -13,7 +13,7 @@ from unittest import mock
 import gymnasium as gym
 import pytest
 
-from mrq import MRQError
+from mrq import MRQ, MRQError
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.recipe import Recipe
 from mrq.interface import Identity
@@ -36,9 +36,9 @@ def settings(small):
     return Settings(steps=60, evaluate_every=50, evaluation_episodes=1, workers=0, hyperparameters=small)
 
 
-def trained(settings, root, seed=0):
+def trained(settings, root, seed=0, task="Pendulum-v1"):
     """Returns the run of a short training."""
-    return start([Identity("Pendulum-v1", seed)], settings, root, QUIET).runs[0]
+    return start([Identity(task, seed)], settings, root, QUIET).runs[0]
 
 
 def steps_evaluated(run):
@@ -186,6 +186,27 @@ def test_an_environment_that_the_user_names_is_seen_as_the_runs_own(settings, tm
     assert playing.play(run.path, 1, False, None, "cpu", environment="gymnasium:Pendulum-v1").mean_length == 200
     resume([run.path], 65, QUIET, environment="gymnasium:Pendulum-v1")
     assert RunFolder(run.path).step == 65
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_masks_of_actions_where_there_were_none_are_refused_and_the_reverse(settings, tmp_path, masked):
+    with_masks, without = (f"tests.environments_for_tests:{name}" for name in ("Masked", "Unmasked"))
+    trained_in, other = (with_masks, without) if masked else (without, with_masks)
+    run = trained(settings, tmp_path, task=trained_in)
+    words = (
+        "with action masks and the environment now has no" if masked else "with no action masks and .* now has action"
+    )
+    for call in (
+        lambda: playing.play(run.path, 1, False, None, "cpu", environment=other),
+        lambda: resume([run.path], 65, QUIET, environment=other),
+        lambda: MRQ.load(run.path, env=other),
+    ):
+        with pytest.raises(MRQError, match=f"was trained {words}"):
+            call()
+    document = document_of(run.path)
+    del document["spaces"]["masks"]  # as in runs that were made before it was recorded
+    (run.path / "run.json").write_text(json.dumps(document))
+    assert MRQ.load(run.path, trust=True).num_timesteps == 60
 
 
 def test_runs_of_one_task_with_different_environments_are_resumed_together(settings, tmp_path):

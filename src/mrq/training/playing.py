@@ -50,7 +50,7 @@ def play(
     recipe = run.recipe(environment)._replace(in_evaluations=True)
     made = made_by(lambda: recipe.make(**options), at_once)
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
-        run.check_spaces(describe_spaces(made[0]))
+        run.check_spaces(describe_spaces(made[0], playing.spec.masked))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
         one = environments_of(run.identity, made[:1], recipe.options)

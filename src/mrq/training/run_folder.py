@@ -27,7 +27,7 @@ from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import is_folder, open_regular, read_text, written_aside
-from mrq.interface import Array, Identity, Say
+from mrq.interface import MASKS, Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
@@ -283,12 +283,15 @@ class RunFolder:
             )
 
     def check_spaces(self, spaces: dict[str, str]) -> None:
+        """Refuses an environment with other spaces than the run's, or with masks of actions where that had none."""
+        earlier = {} if MASKS in self.spaces else {MASKS: spaces[MASKS]}  # runs that were made before it was recorded
         for kind, space in spaces.items():
-            trained_with = self.spaces.get(kind)
+            trained_with = (earlier | self.spaces).get(kind)
             if space != trained_with:
+                named = "" if kind == MASKS else f"the {kind} space "
                 raise MRQError(
-                    f"the run in {self.path} was trained with the {kind} space {trained_with} and the environment "
-                    f"now has {space}; use the environment it was trained with."
+                    f"the run in {self.path} was trained with {named}{trained_with} and the environment now has "
+                    f"{space}; use the environment it was trained with."
                 )
 
     def extend(self, steps: int) -> None:
