@@ -165,6 +165,26 @@ def test_the_environment_of_a_saved_agent_is_made_again_with_its_arguments_and_w
         resume([tmp_path / "unknown"], 50, Listener())
 
 
+def test_an_agent_that_was_trained_in_another_environment_names_that_one_where_it_is_saved(small, tmp_path):
+    slippery, dry = (gym.make("FrozenLake-v1", is_slippery=value) for value in (True, False))
+    MRQ(slippery, hyperparameters=small).learn(10).save(tmp_path / "slippery")
+
+    def environments_of(name):
+        return MRQ.load(tmp_path / name)._environments[0].unwrapped.P
+
+    loaded = MRQ.load(tmp_path / "slippery", env=dry).learn(10)
+    for _ in range(2):
+        loaded.save(tmp_path / "dry")
+    assert environments_of("dry") == dry.unwrapped.P
+    loaded.learn(10, run_folder=tmp_path / "recorded")
+    assert environments_of("recorded") == dry.unwrapped.P
+    loaded.save(tmp_path / "slippery")
+    assert environments_of("slippery") == slippery.unwrapped.P
+    MRQ.load(tmp_path / "dry", env=TransformReward(dry, float)).save(tmp_path / "unknown")
+    with pytest.raises(MRQError, match="was given as an object"):
+        MRQ.load(tmp_path / "unknown")
+
+
 def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):
     MRQ("atari/Pong", hyperparameters=small).save(tmp_path / "pong")
     loaded = MRQ.load(tmp_path / "pong")

@@ -123,6 +123,7 @@ class MRQ:
         )
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
+        self._loaded_as: Mapping[str, Any] = {}  # the fingerprint of that run, which may name another environment
         self._expects_masks = environments.spec.masked  # until predict has said that it is called without
         self._prediction = generator(self.seed, Stream.PREDICTION)
 
@@ -235,6 +236,7 @@ class MRQ:
     ) -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id.
 
+        With `env`, this folder still names its own environment, but new ones that the agent is saved to name this one.
         With `trust`, code that the folder brings may be run: a module that its environment names, and the files of
         Stable-Baselines3's algorithms.
         """
@@ -257,9 +259,9 @@ class MRQ:
             **run.settings.environment.view,
         )
         run.check_spaces(agent._described())
-        agent._settings = replace(agent._settings, environment=run.settings.environment)
-        agent._folder = run.path
+        agent._folder, agent._loaded_as = run.path, run.fingerprint
         if env is None:
+            agent._settings = replace(agent._settings, environment=run.settings.environment)
             agent._source = run.recipe()
         load(agent._population, 0, run, state, say)
         agent._loaded = state.counters
@@ -291,7 +293,7 @@ class MRQ:
         if not (path / DOCUMENT).exists():
             raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
-        if run.fingerprint != fingerprint(Identity(self.task, self.seed), self._settings):
+        if run.fingerprint not in (self._loaded_as, fingerprint(Identity(self.task, self.seed), self._settings)):
             raise MRQError(
                 f"{path} holds a run of another algorithm, task, environment, seed or hyperparameters; choose another "
                 "path."

@@ -22,7 +22,7 @@ from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counter
 from mrq.training.listeners.listener import Listener
 from mrq.training.run_creation import create_run_folder
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import Outcome, resume, start
+from mrq.training.runs import Outcome, resume, resume_command, start
 from mrq.training.settings import Settings
 from tests.command_line import assert_same
 from tests.documents import document_of, edit
@@ -182,10 +182,28 @@ def test_the_environment_is_part_of_the_run(settings, tmp_path):
 def test_an_environment_that_the_user_names_is_seen_as_the_runs_own(settings, tmp_path):
     view = EnvironmentOptions(history=2, action_history=True)
     run = trained(replace(settings, environment=replace(view, max_episode_steps=30)), tmp_path)
-    assert RunFolder(run.path).recipe("gymnasium:Pendulum-v1").options == view
+    assert RunFolder(run.path, "gymnasium:Pendulum-v1").recipe().options == view
     assert playing.play(run.path, 1, False, None, "cpu", environment="gymnasium:Pendulum-v1").mean_length == 200
     resume([run.path], 65, QUIET, environment="gymnasium:Pendulum-v1")
     assert RunFolder(run.path).step == 65
+
+
+def test_an_environment_that_the_user_names_is_told_from_the_runs_own(settings, tmp_path):
+    made_with = EnvironmentOptions(env_kwargs=("g=9.0",), max_episode_steps=30, history=2)
+    run = trained(replace(settings, environment=made_with), tmp_path)
+    other, heard, said = "gymnasium:Pendulum-v1", Recording(), list[str]()
+    own = "Pendulum-v1 --env-kwargs g=9.0 --max-episode-steps 30"
+    playing.play(run.path, 1, False, None, "cpu", said.append, environment=other)
+    assert said == [f"playing in {other} instead of the run's own environment: {own}"]
+    resumed = resume([run.path], 65, heard, environment=other).runs
+    assert heard.messages[0] == (
+        f"Pendulum-v1 (seed 0): training in {other} instead of the run's own environment, which run.json still names: "
+        f"{own}"
+    )
+    assert RunFolder(run.path).settings.environment == made_with
+    assert resume_command(resumed).endswith(f"resume {run.path} --env {other}")
+    plain = trained(settings, tmp_path / "plain")
+    assert not RunFolder(plain.path, "Pendulum-v1").replaced
 
 
 @pytest.mark.parametrize("masked", [True, False])

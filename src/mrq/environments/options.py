@@ -1,6 +1,7 @@
 """What an environment is made with, besides its task: options of the command line that run.json records as they are."""
 
 import json
+import shlex
 from ast import literal_eval
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -88,6 +89,14 @@ class EnvironmentOptions:
     def view(self) -> dict[str, Any]:
         """What says how the networks see an observation."""
         return {name: getattr(self, name) for name in ("history", "action_history", "image_size", "text")}
+
+    @property
+    def made_with(self) -> str:
+        """Returns what the environment is made with, as options of the command line, without its view."""
+        plain = EnvironmentOptions(**self.view)
+        changed = {name: value for name, value in vars(self).items() if value != getattr(plain, name)}
+        words = ((name, value if isinstance(value, tuple) else [value]) for name, value in changed.items())
+        return " ".join(f"{option(name)} {shlex.join(map(str, given))}" for name, given in words)
 
     @property
     def wrappers(self) -> list[Wrapper]:

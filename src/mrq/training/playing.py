@@ -38,16 +38,18 @@ def play(
     Between(1, MOST_EPISODES).check(episodes, "--episodes")
     if video is not None and video.suffix not in FORMATS:
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
-    run = RunFolder(folder)
+    run = RunFolder(folder, environment)
     run.refuse_unknown_algorithm()
-    run.refuse_untrusted(trust, environment is not None)
+    run.refuse_untrusted(trust)
+    if run.replaced:
+        say(f"playing in {run.environment} instead of the run's own environment: {run.replaced}")
     tensors, counters = run.saved_learner(say)  # now, since a training that continues will replace it
     options: dict[str, Any] = {}
     if video is not None:
         options["render_mode"] = "rgb_array"
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame need not look for a screen
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
-    recipe = run.recipe(environment)._replace(in_evaluations=True)
+    recipe = run.recipe()._replace(in_evaluations=True)
     made = made_by(lambda: recipe.make(**options), at_once)
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0], playing.spec.masked))
