@@ -179,6 +179,17 @@ def test_the_environment_is_part_of_the_run(settings, tmp_path):
         resume([run.path], 70, QUIET)
 
 
+def test_evaluations_with_other_spaces_are_refused_before_there_is_a_folder(settings, tmp_path):
+    made_with = EnvironmentOptions(eval_env_kwargs=("map_name=8x8",))
+    words = (
+        r"--eval-env-kwargs give FrozenLake-v1 other spaces than in training: Discrete\(64\) instead of Discrete\(16\);"
+    )
+    with pytest.raises(MRQError, match=words):
+        trained(replace(settings, environment=made_with), tmp_path, task="FrozenLake-v1")
+    assert not list(tmp_path.iterdir())
+    trained(replace(settings, environment=made_with, evaluate_every=0), tmp_path, task="FrozenLake-v1")
+
+
 def test_an_environment_that_the_user_names_is_seen_as_the_runs_own(settings, tmp_path):
     view = EnvironmentOptions(history=2, action_history=True)
     run = trained(replace(settings, environment=replace(view, max_episode_steps=30)), tmp_path)

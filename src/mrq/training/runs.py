@@ -23,7 +23,7 @@ from mrq.training.building import build_population
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
-from mrq.training.environments import evaluation_environments, make_environments, with_vectors
+from mrq.training.environments import evaluation_environments, make_environments, try_tasks, with_vectors
 from mrq.training.interruption import Interruption
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
@@ -78,7 +78,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     for identity in identities:
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
-    probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
+    probes = try_tasks(tasks, settings)
     settings = with_vectors(settings, probes)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     for task in tasks:
