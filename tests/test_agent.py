@@ -211,6 +211,8 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
         MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
     with pytest.raises(MRQError, match="total_steps is 0"):
         agent.learn(0)
+    with pytest.raises(MRQError, match=r"^evaluate_every is -1"):
+        agent.learn(1, evaluate_every=-1)
 
 
 def test_saving_to_the_working_directory(small, tmp_path, monkeypatch):
@@ -265,6 +267,22 @@ def test_whole_numbers_of_any_kind(small, tmp_path):
             MRQ("Pendulum-v1", seed=seed)
     with pytest.raises(MRQError, match="whole number"):
         agent.learn(1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"history": "3"}, "history is '3'; it must be a whole number"),
+        ({"image_size": 84.0}, "image_size is 84.0; it must be a whole number"),
+        ({"text": -1}, "text is -1; it must be between 0"),
+        ({"action_history": 2}, "action_history is 2; it must be True or False"),
+        ({"compile": "yes"}, "compile is 'yes'; it must be auto, on, off"),
+        ({"envs": 0}, "envs is 0; it must be between 1"),
+    ],
+)
+def test_arguments_are_called_by_their_names_in_python(options, words):
+    with pytest.raises(MRQError, match=f"^{words}"):
+        MRQ("CartPole-v1", **options)
 
 
 def test_seeds_decide_everything(small):

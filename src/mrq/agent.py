@@ -3,16 +3,15 @@
 import operator
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from mrq.algorithms.algorithm import DEFAULT_PRESET
-from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
-from mrq.bounds import shown
+from mrq.algorithms.registry import hyperparameters_from
+from mrq.bounds import check_values, shown
 from mrq.environments.actions import batched, given_mask
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
@@ -89,7 +88,9 @@ class MRQ:
         overlap: Switch = Settings.overlap,
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
-        view = EnvironmentOptions(history=history, action_history=action_history, image_size=image_size, text=text).view
+        view = dict[str, Any](history=history, action_history=action_history, image_size=image_size, text=text)
+        check_values(EnvironmentOptions, view, str)
+        check_values(Settings, {"device": device, "compile": compile, "precision": precision, "overlap": overlap}, str)
         self._source = source = Recipe(env) if isinstance(env, str) else env
         self._environments = several(source, _whole(envs, "envs"))
         first = self._environments[0]
@@ -107,7 +108,7 @@ class MRQ:
             precision=precision,
             overlap=overlap,
             environment=options,
-            hyperparameters=_hyperparameters(algorithm, preset, hyperparameters),
+            hyperparameters=hyperparameters_from(algorithm, preset, hyperparameters),
         ).completed([self.task])
         told = self._settings.algorithm.remarks(self._translator.spec)
         for remark in (*self._translator.remarks, *remarks_on(first), *told):
@@ -152,6 +153,7 @@ class MRQ:
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
         evaluate_every = _whole(evaluate_every, "evaluate_every")
+        check_values(Settings, {"evaluate_every": evaluate_every}, str)
         settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
@@ -333,22 +335,6 @@ def _checked_start(state: PredictionState, episode_start: Any) -> Array:
             f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
         )
     return first
-
-
-def _hyperparameters(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:
-    """Returns an algorithm's hyperparameters: all that are given, or those of a preset with the changes given."""
-    if hyperparameters is None or isinstance(hyperparameters, Mapping):
-        base = algorithm_named(algorithm or DEFAULT).preset(preset or DEFAULT_PRESET)
-        changes = dict(hyperparameters or {})
-        if unknown := sorted(map(str, changes.keys() - {field.name for field in fields(base)})):
-            raise MRQError(f"{algorithm_of(base).title} has no hyperparameter {', '.join(unknown)}.")
-        return replace(base, **changes)
-    theirs = algorithm_of(hyperparameters)
-    if preset is not None:
-        raise MRQError("give either preset or an object of hyperparameters; a mapping changes some of the preset.")
-    if algorithm is not None and algorithm_named(algorithm) is not theirs:
-        raise MRQError(f"the hyperparameters are those of {theirs.title}, not of {algorithm_named(algorithm).title}.")
-    return hyperparameters
 
 
 def _made_again(recipe: Recipe) -> Made:
