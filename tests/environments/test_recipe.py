@@ -166,7 +166,8 @@ def test_options_apply_to_factories_and_suites():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"env_kwargs": ("colour=1",)}, "'Pendulum-v1' could not be made: TypeError: .*colour"),
+        ({"env_kwargs": ("colour=1",)}, "'Pendulum-v1' with colour=1 could not be made: TypeError: .*colour"),
+        ({"env_kwargs": ("g=0", "xml=a")}, "'Pendulum-v1' with g=0, xml='a' could not be made"),
         ({"wrapper": ("gymnasium.wrappers:Nothing",)}, "has no wrapper 'Nothing'"),
         ({"wrapper": ("no_such_module:Wrapper",)}, "needs the module 'no_such_module'"),
         ({"wrapper": ("gymnasium.wrappers:TimeLimit",)}, "could not be made: TypeError"),

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import reprlib
 import sys
 import traceback
 import warnings
@@ -87,7 +88,9 @@ def make(
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(missing_package(task, error)) from error
         except BaseException as error:
-            raise MRQError(f"the environment {task!r} could not be made: {_cause(error)}.") from error
+            given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in kwargs.items())
+            made_with = f"{task!r} with {given}" if given else repr(task)
+            raise MRQError(f"the environment {made_with} could not be made: {_cause(error)}.") from error
     if not isinstance(environment, gym.Env | gym.vector.VectorEnv):
         raise foreign(environment, repr(task))
     return environment
@@ -170,6 +173,11 @@ def import_module(module_name: str, task: str) -> Any:
     If it is found there, the folder stays on the path, because such a module may import its neighbours later. A
     package may be given by the name with dashes that pip installs it by.
     """
+    if not re.fullmatch(r"[\w-]+(\.[\w-]+)*", module_name):
+        raise MRQError(
+            f"{task!r} begins with {module_name!r}, which is not the name of a module; give module:name, such as "
+            "my_module:make, in the folder that holds my_module.py."
+        )
     here = os.getcwd()
     if PathFinder.find_spec(module_name.partition(".")[0], [here, *sys.path]) is None:
         module_name = module_name.replace("-", "_")
