@@ -255,6 +255,16 @@ class Masked(Counting):
         return np.zeros(5, np.int8) if over else options_allowed(self.step_count).astype(np.int8)
 
 
+class Unmasked(Masked):
+    """The same, but it does not say which options are allowed, and allows all of them."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        return super().reset(seed=seed)[0], {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return Counting.step(self, action)
+
+
 def options_allowed(step: int) -> np.ndarray:
     """Returns which of 3 + 2 options are allowed: all of the first choice except one, and of the second one or both."""
     return np.array([step % 3 != 0, step % 3 != 1, step % 3 != 2, step % 4 != 1, step % 4 != 3])

@@ -16,7 +16,7 @@ from mrq.algorithms.registry import algorithm_named
 from mrq.training.listeners.listener import Listener
 from mrq.training.playing import play
 from mrq.training.runs import resume
-from tests.environments_for_tests import Broken, Counting, Pixels, Target
+from tests.environments_for_tests import Broken, Counting, Masked, Pixels, Target
 
 
 def same_parameters(one, other):
@@ -57,6 +57,36 @@ def test_predict_one_and_many(small):
     np.testing.assert_allclose(actions[0], action, rtol=1e-5)
     with pytest.raises(MRQError, match="shape"):
         agent.predict(np.zeros(5))
+
+
+def test_states_that_do_not_belong_to_the_observations_get_one_sentence(small):
+    agent = MRQ("CartPole-v1", hyperparameters=small, history=2, action_history=True)
+    one, three = np.zeros(4, np.float32), np.zeros((3, 4), np.float32)
+    (_, of_one), (_, of_three) = agent.predict(one), agent.predict(three)
+    for observation, state in ((three, of_one), (one, of_three)):
+        with pytest.raises(MRQError, match=r"the state is not that of these observations: it has shape \(., 2,"):
+            agent.predict(observation, state)
+    with pytest.raises(MRQError, match="the state is 'x'; pass the one that predict returned"):
+        agent.predict(one, "x")
+    with pytest.raises(MRQError, match=r"episode_start has shape \(2,\)"):
+        agent.predict(three, of_three, [True, False])
+    with pytest.raises(MRQError, match=r"the observation has shape \(3,\)"):
+        agent.predict(np.zeros(3, np.float32), of_one)
+
+
+def test_masks_are_asked_for_where_the_environment_gives_them_and_refused_elsewhere(small, capsys):
+    agent = MRQ(Masked(), hyperparameters=small)
+    capsys.readouterr()
+    observation, info = agent._environments[0].reset(seed=0)
+    assert agent.predict(observation, action_masks=info["action_mask"])[0][0] != 0
+    assert not capsys.readouterr().out
+    for _ in range(2):
+        agent.predict(observation)
+    assert capsys.readouterr().out == (
+        "Masked: predict is called without action_masks, so any action is allowed; pass the environment's\n"
+    )
+    with pytest.raises(MRQError, match="the environment gave none in training; leave out action_masks"):
+        MRQ("CartPole-v1", hyperparameters=small).predict(np.zeros(4, np.float32), action_masks=[1, 0])
 
 
 def test_discrete_predictions_sample_unless_deterministic(small):
@@ -135,6 +165,26 @@ def test_the_environment_of_a_saved_agent_is_made_again_with_its_arguments_and_w
         resume([tmp_path / "unknown"], 50, Listener())
 
 
+def test_an_agent_that_was_trained_in_another_environment_names_that_one_where_it_is_saved(small, tmp_path):
+    slippery, dry = (gym.make("FrozenLake-v1", is_slippery=value) for value in (True, False))
+    MRQ(slippery, hyperparameters=small).learn(10).save(tmp_path / "slippery")
+
+    def environments_of(name):
+        return MRQ.load(tmp_path / name)._environments[0].unwrapped.P
+
+    loaded = MRQ.load(tmp_path / "slippery", env=dry).learn(10)
+    for _ in range(2):
+        loaded.save(tmp_path / "dry")
+    assert environments_of("dry") == dry.unwrapped.P
+    loaded.learn(10, run_folder=tmp_path / "recorded")
+    assert environments_of("recorded") == dry.unwrapped.P
+    loaded.save(tmp_path / "slippery")
+    assert environments_of("slippery") == slippery.unwrapped.P
+    MRQ.load(tmp_path / "dry", env=TransformReward(dry, float)).save(tmp_path / "unknown")
+    with pytest.raises(MRQError, match="was given as an object"):
+        MRQ.load(tmp_path / "unknown")
+
+
 def test_a_saved_agent_keeps_its_task_and_its_suites_protocol(small, tmp_path):
     MRQ("atari/Pong", hyperparameters=small).save(tmp_path / "pong")
     loaded = MRQ.load(tmp_path / "pong")
@@ -161,6 +211,8 @@ def test_run_folder_evaluations_and_callback(small, tmp_path):
         MRQ(Counting(), hyperparameters=small).learn(10, evaluate_every=5)
     with pytest.raises(MRQError, match="total_steps is 0"):
         agent.learn(0)
+    with pytest.raises(MRQError, match=r"^evaluate_every is -1"):
+        agent.learn(1, evaluate_every=-1)
 
 
 def test_saving_to_the_working_directory(small, tmp_path, monkeypatch):
@@ -215,6 +267,22 @@ def test_whole_numbers_of_any_kind(small, tmp_path):
             MRQ("Pendulum-v1", seed=seed)
     with pytest.raises(MRQError, match="whole number"):
         agent.learn(1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"history": "3"}, "history is '3'; it must be a whole number"),
+        ({"image_size": 84.0}, "image_size is 84.0; it must be a whole number"),
+        ({"text": -1}, "text is -1; it must be between 0"),
+        ({"action_history": 2}, "action_history is 2; it must be True or False"),
+        ({"compile": "yes"}, "compile is 'yes'; it must be auto, on, off"),
+        ({"envs": 0}, "envs is 0; it must be between 1"),
+    ],
+)
+def test_arguments_are_called_by_their_names_in_python(options, words):
+    with pytest.raises(MRQError, match=f"^{words}"):
+        MRQ("CartPole-v1", **options)
 
 
 def test_seeds_decide_everything(small):

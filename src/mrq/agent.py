@@ -3,18 +3,16 @@
 import operator
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
-from mrq.algorithms.algorithm import DEFAULT_PRESET
-from mrq.algorithms.registry import DEFAULT, algorithm_named, algorithm_of
-from mrq.bounds import MOST_ENVIRONMENTS, Between
-from mrq.environments.actions import batched
+from mrq.algorithms.registry import hyperparameters_from
+from mrq.bounds import check_values, shown
+from mrq.environments.actions import batched, given_mask
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
 from mrq.environments.making import Made
@@ -24,11 +22,11 @@ from mrq.environments.recipe import Recipe
 from mrq.environments.remarks import remarks_on
 from mrq.environments.sources import (
     EnvironmentSource,
-    made_from,
     maker_of,
     name_from,
     options_from,
     refuse_repeated,
+    several,
 )
 from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
@@ -90,13 +88,15 @@ class MRQ:
         overlap: Switch = Settings.overlap,
     ) -> None:
         self.seed = checked_seeds((_whole(seed, "the seed"),))[0]
-        view = EnvironmentOptions(history=history, action_history=action_history, image_size=image_size, text=text).view
+        view = dict[str, Any](history=history, action_history=action_history, image_size=image_size, text=text)
+        check_values(EnvironmentOptions, view, str)
+        check_values(Settings, {"device": device, "compile": compile, "precision": precision, "overlap": overlap}, str)
         self._source = source = Recipe(env) if isinstance(env, str) else env
-        first = made_from(source)
+        self._environments = several(source, _whole(envs, "envs"))
+        first = self._environments[0]
         self.task = checked_task(name_from(source, first) if task is None else task)
         identity = Identity(self.task, self.seed)
-        options = replace(options_from(source, first, self.task), **view)
-        self._environments = _several(source, first, _whole(envs, "envs"))
+        options = replace(options_from(source, self._environments, self.task), **view)
         environments = environments_of(identity, self._environments, options)
         self.observation_space, self.action_space = spaces_of(first)
         self._translator = Translator(self.observation_space, self.action_space, options, environments.spec.masked)
@@ -108,7 +108,7 @@ class MRQ:
             precision=precision,
             overlap=overlap,
             environment=options,
-            hyperparameters=_hyperparameters(algorithm, preset, hyperparameters),
+            hyperparameters=hyperparameters_from(algorithm, preset, hyperparameters),
         ).completed([self.task])
         told = self._settings.algorithm.remarks(self._translator.spec)
         for remark in (*self._translator.remarks, *remarks_on(first), *told):
@@ -124,6 +124,8 @@ class MRQ:
         )
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
+        self._loaded_as: Mapping[str, Any] = {}  # the fingerprint of that run, which may name another environment
+        self._expects_masks = environments.spec.masked  # until predict has said that it is called without
         self._prediction = generator(self.seed, Stream.PREDICTION)
 
     @property
@@ -151,6 +153,7 @@ class MRQ:
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
         evaluate_every = _whole(evaluate_every, "evaluate_every")
+        check_values(Settings, {"evaluate_every": evaluate_every}, str)
         settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
@@ -182,23 +185,33 @@ class MRQ:
         """The action for one observation, or the actions for a batch, and the state to pass in with the next.
 
         The state is what agents see of earlier steps: the frames and the action before. It is None where they see none.
-        `action_masks` are the environment's, for an environment that says which actions are allowed. Continuous actions
-        have no noise either way; discrete ones are drawn from the policy unless `deterministic`.
+        `action_masks` are the environment's, for an environment that says which actions are allowed; without them, all
+        are. Continuous actions have no noise either way; discrete ones are drawn from the policy unless
+        `deterministic`.
         """
         translator, learner = self._translator, self._population.learner
-        before = None
+        if self._expects_masks and action_masks is None and given_mask(observation) is None:
+            say(
+                f"{self.task}: predict is called without action_masks, so any action is allowed; pass the environment's"
+            )
+            self._expects_masks = False  # it is said once
+        before, first = None, None
         if state is not None:
+            first = _checked_start(state, episode_start)
             before = state.actions.copy()
-            if episode_start is not None:
-                before[np.asarray(episode_start, bool)] = 0
+            before[first] = 0
         frames, is_batch = translator.frames(observation, before, action_masks)
         count = len(frames)
-        history, first = empty_history(count, translator.spec), np.ones(count, bool)
+        history = empty_history(count, translator.spec)
         if state is not None:
+            if state.frames.shape != history.frames.shape:
+                raise MRQError(
+                    f"the state is not that of these observations: it has shape {state.frames.shape} instead of "
+                    f"{history.frames.shape}; pass the one that predict returned with their last actions, or None."
+                )
             history.frames[:] = state.frames
-            first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
         history.append(frames)
-        history.begin(first, frames)
+        history.begin(np.ones(count, bool) if first is None else first, frames)
         generators = None if deterministic else [self._prediction] * count
         chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
         actions = [translator.action(action) for action in chosen]
@@ -225,6 +238,7 @@ class MRQ:
     ) -> Self:
         """The agent saved or trained in a folder. Without `env`, its environment is made again from its id.
 
+        With `env`, this folder still names its own environment, but new ones that the agent is saved to name this one.
         With `trust`, code that the folder brings may be run: a module that its environment names, and the files of
         Stable-Baselines3's algorithms.
         """
@@ -246,10 +260,10 @@ class MRQ:
             envs=run.settings.envs,
             **run.settings.environment.view,
         )
-        run.check_spaces(describe_spaces(agent._environments[0]))
-        agent._settings = replace(agent._settings, environment=run.settings.environment)
-        agent._folder = run.path
+        run.check_spaces(agent._described())
+        agent._folder, agent._loaded_as = run.path, run.fingerprint
         if env is None:
+            agent._settings = replace(agent._settings, environment=run.settings.environment)
             agent._source = run.recipe()
         load(agent._population, 0, run, state, say)
         agent._loaded = state.counters
@@ -269,16 +283,19 @@ class MRQ:
 
     def _create(self, path: Path, settings: Settings) -> RunFolder:
         steps = max(settings.total_steps, self.num_timesteps)
-        population, spaces = self._population, describe_spaces(self._environments[0])
+        population, spaces = self._population, self._described()
         identity, parameters = Identity(self.task, self.seed), population.learner.parameters_of(0)
         settings = replace(settings, steps=steps)
         return create_run_folder(path, identity, settings, population.compiled, spaces, parameters)
+
+    def _described(self) -> dict[str, str]:
+        return describe_spaces(self._environments[0], self._translator.spec.masked)
 
     def _open(self, path: Path) -> RunFolder:
         if not (path / DOCUMENT).exists():
             raise MRQError(f"{path} exists and is not a run folder; choose another path.")
         run = RunFolder(path)
-        if run.fingerprint != fingerprint(Identity(self.task, self.seed), self._settings):
+        if run.fingerprint not in (self._loaded_as, fingerprint(Identity(self.task, self.seed), self._settings)):
             raise MRQError(
                 f"{path} holds a run of another algorithm, task, environment, seed or hyperparameters; choose another "
                 "path."
@@ -305,36 +322,19 @@ class _AfterEveryStep(Listener):
         return self._function()
 
 
-def _several(source: Recipe | Made | Callable[[], Made], first: Made, count: int) -> list[Made]:
-    """Returns the first environment and as many more as make `count`; a VectorEnv has several already."""
-    if isinstance(first, VectorEnv):
-        if count not in (1, first.num_envs):
-            raise MRQError(f"envs is {count:,}, but the VectorEnv has {first.num_envs:,} environments; leave it out.")
-        return [first]
-    Between(1, MOST_ENVIRONMENTS).check(count, "envs")
-    if count == 1:
-        return [first]
-    need = f"envs={count} needs as many environments"
-    make = maker_of(source, need)
-    made = [first, *(make() for _ in range(count - 1))]
-    refuse_repeated(made, need)
-    return made
-
-
-def _hyperparameters(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:
-    """Returns an algorithm's hyperparameters: all that are given, or those of a preset with the changes given."""
-    if hyperparameters is None or isinstance(hyperparameters, Mapping):
-        base = algorithm_named(algorithm or DEFAULT).preset(preset or DEFAULT_PRESET)
-        changes = dict(hyperparameters or {})
-        if unknown := sorted(map(str, changes.keys() - {field.name for field in fields(base)})):
-            raise MRQError(f"{algorithm_of(base).title} has no hyperparameter {', '.join(unknown)}.")
-        return replace(base, **changes)
-    theirs = algorithm_of(hyperparameters)
-    if preset is not None:
-        raise MRQError("give either preset or an object of hyperparameters; a mapping changes some of the preset.")
-    if algorithm is not None and algorithm_named(algorithm) is not theirs:
-        raise MRQError(f"the hyperparameters are those of {theirs.title}, not of {algorithm_named(algorithm).title}.")
-    return hyperparameters
+def _checked_start(state: PredictionState, episode_start: Any) -> Array:
+    """Returns for which of a state's observations an episode begins."""
+    if not isinstance(state, PredictionState):
+        raise MRQError(
+            f"the state is {shown(state)}; pass the one that predict returned with the last action, or None."
+        )
+    count = len(state.frames)
+    first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
+    if first.shape != (count,):
+        raise MRQError(
+            f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
+        )
+    return first
 
 
 def _made_again(recipe: Recipe) -> Made:

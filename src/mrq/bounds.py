@@ -5,7 +5,7 @@ of their own have those of their type.
 """
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -54,9 +54,14 @@ def option(name: str) -> str:
 
 def check_fields(checked: Any, called: Callable[[str], str] = hyperparameter) -> None:
     """Refuses fields of a dataclass that are of another type than declared, or out of bounds."""
-    hints = get_type_hints(type(checked), include_extras=True)
-    for field in fields(checked):
-        _check(getattr(checked, field.name), hints[field.name], called(field.name))
+    check_values(type(checked), {field.name: getattr(checked, field.name) for field in fields(checked)}, called)
+
+
+def check_values(kind: type, values: Mapping[str, Any], called: Callable[[str], str]) -> None:
+    """Refuses values that fields of a dataclass cannot have; `called` returns what messages call a field."""
+    hints = get_type_hints(kind, include_extras=True)
+    for name, value in values.items():
+        _check(value, hints[name], called(name))
 
 
 def shown(value: Any) -> str:

@@ -82,6 +82,7 @@ class Evaluate:
 
     def run(self) -> None:
         from mrq.training.playing import play
+        from mrq.training.run_folder import RunFolder
         from mrq.training.summary import summarise
 
         refuse_outputs([self.video])
@@ -98,7 +99,8 @@ class Evaluate:
             beside_untrained=self.beside_untrained,
         )
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
-        summarise([folder], video)
+        in_its_own = not RunFolder(folder, self.env).replaced
+        summarise([RunFolder(folder)], video, evaluated=in_its_own)
 
 
 @dataclass(frozen=True)

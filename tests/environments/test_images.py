@@ -123,6 +123,25 @@ def test_values_are_scaled_from_the_spaces_bounds(space, value, seen):
     assert (frame == seen).all()
 
 
+def test_each_pixel_is_scaled_from_its_own_bounds():
+    options = EnvironmentOptions(image_size=32)
+    high = np.ones((32, 32, 4), np.float32)
+    high[..., 3] = 1000  # the depth beside a colour
+    translator = Translator(spaces.Box(np.zeros_like(high), high), BOX, options)
+    image = np.full((32, 32, 4), 0.2, np.float32)
+    image[..., 3] = 500
+    frame = translator.frame(image)
+    assert frame.dtype == np.uint8
+    assert [np.unique(channel).tolist() for channel in frame] == [[51], [51], [51], [128]]
+    image[0, 0, 0] = 500
+    with pytest.raises(Misbehaviour, match="contains 500, far outside of its space's 0 to 1"):
+        translator.frame(image)
+    high = np.ones((32, 32), np.float32)
+    high[:, 0] = 1e4
+    frame = Translator(spaces.Box(-high, high), BOX, options).frame(0.6 * high)
+    assert (frame == 204).all()
+
+
 def test_values_slightly_beyond_the_bounds_are_clipped():
     translator = Translator(pixels((32, 32), np.float32, 1), BOX, EnvironmentOptions(image_size=32))
     image = np.zeros((32, 32), np.float32)
@@ -136,9 +155,9 @@ def test_values_slightly_beyond_the_bounds_are_clipped():
 @pytest.mark.parametrize(
     ("space", "image", "words"),
     [
-        (pixels((32, 32), np.float32, 1), np.full((32, 32), 200, np.uint8), "200 to 200, far outside of .* 0 to 1"),
-        (spaces.Box(-1, 1, (32, 32), np.float32), np.full((32, 32), -9.5), "-9.5 to -9.5, far outside of .* -1 to 1"),
-        (pixels((32, 32)), np.full((32, 32), 900, np.uint16), "900 to 900, far outside of .* 0 to 255"),
+        (pixels((32, 32), np.float32, 1), np.full((32, 32), 200, np.uint8), "contains 200, far outside of .* 0 to 1"),
+        (spaces.Box(-1, 1, (32, 32), np.float32), np.full((32, 32), -9.5), "contains -9.5, far outside of .* -1 to 1"),
+        (pixels((32, 32)), np.full((32, 32), 900, np.uint16), "contains 900, far outside of .* 0 to 255"),
         (pixels((32, 32), np.float32, 1), np.full((32, 32), np.nan), "contains NaN"),
         (pixels((32, 32), np.float32, 1), np.full((32, 32), -np.inf), "infinite"),
         (pixels((32, 32)), np.zeros((32, 32), np.float32), "float32, but its space is uint8"),
@@ -149,7 +168,7 @@ def test_values_slightly_beyond_the_bounds_are_clipped():
 )
 def test_images_that_are_not_what_their_space_says_are_refused(space, image, words):
     translator = Translator(spaces.Dict(camera=space), BOX)
-    with pytest.raises(Misbehaviour, match=rf"the observation\['camera'\] .*{words}"):
+    with pytest.raises(Misbehaviour, match=f"the part 'camera' of the observation .*{words}"):
         translator.frame({"camera": image})
 
 

@@ -19,6 +19,13 @@ def test_values_are_python_literals_or_text():
     assert isinstance(options.kwargs()["size"], tuple)
 
 
+def test_values_are_also_json():
+    kwargs = ("slippery=false", "open=true", "nothing=null", 'kind={"a": [true, 1]}', "number=NaN", "name=trueish")
+    options = EnvironmentOptions(env_kwargs=kwargs)
+    own = {"slippery": False, "open": True, "nothing": None, "kind": {"a": [True, 1]}, "number": "NaN"}
+    assert options.kwargs() == own | {"name": "trueish"}
+
+
 def test_values_are_written_as_they_are_read():
     kwargs = {"a": False, "b": "8x8", "c": (1, [2.5, None]), "d": {"e": "1"}, "f": -1e-9, "g": "x=1, y", "h": "False"}
     written = EnvironmentOptions(env_kwargs=texts(kwargs))
@@ -65,9 +72,14 @@ def test_wrappers_have_their_arguments_as_json_or_as_a_python_dictionary():
         ({"env_kwargs": ("a b=1",)}, "--env-kwargs has 'a b=1'; give NAME=VALUE"),
         ({"env_kwargs": ("a=1", "a=2")}, "--env-kwargs gives a twice"),
         ({"eval_env_kwargs": ("a",)}, "--eval-env-kwargs has 'a'"),
+        ({"env_kwargs": ('desc=["SF",',)}, "--env-kwargs has .*, whose value is neither a Python literal nor JSON"),
+        ({"eval_env_kwargs": ("a={b: 1}",)}, "--eval-env-kwargs has 'a={b: 1}', whose value is neither"),
+        ({"env_kwargs": ("a=(1",)}, "close its quotes and brackets"),
+        ({"env_kwargs": ("a='b",)}, "or give text in quotes of its own: a='\"…\"'"),
+        ({"wrapper": ("a:C:{b: 1}",)}, "--wrapper has the arguments '{b: 1}'; give a dictionary"),
         ({"env_kwargs": "a=1"}, "--env-kwargs is 'a=1'; it must be a list"),
         ({"env_kwargs": (1,)}, "--env-kwargs is 1; it must be text"),
-        ({"wrapper": ("TimeLimit",)}, "--wrapper is 'TimeLimit:'; it must be module:Class"),
+        ({"wrapper": ("TimeLimit",)}, "--wrapper is 'TimeLimit'; it must be module:Class"),
         ({"wrapper": (":TimeLimit",)}, "it must be module:Class"),
         ({"wrapper": ("a:C:3",)}, "--wrapper has the arguments '3'; give a dictionary"),
         ({"wrapper": ("a:C:{1: 2}",)}, "give a dictionary"),

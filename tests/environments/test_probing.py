@@ -43,7 +43,7 @@ def test_a_space_that_shows_where_an_object_lies_is_described_alike_in_every_pro
     environment = make_environment("Pendulum-v1")
     environment.observation_space = Missions(3)
     assert " at 0x" in repr(environment.observation_space)
-    assert describe_spaces(environment)["observation"] == "Missions(<object object>)"
+    assert describe_spaces(environment, False)["observation"] == "Missions(<object object>)"
 
 
 def test_an_environment_is_closed_after_it_was_tried_out(tmp_path, monkeypatch):

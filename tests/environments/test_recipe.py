@@ -3,12 +3,20 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.wrappers import ClipReward, NormalizeObservation, RecordVideo, TimeLimit, TransformReward
+from gymnasium.wrappers import (
+    ClipReward,
+    MaxAndSkipObservation,
+    NormalizeObservation,
+    RecordVideo,
+    TimeLimit,
+    TransformReward,
+)
 
 from mrq import MRQError, make_environment
 from mrq.environments.contacts import EarlierMargins
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.recipe import Recipe, options_of
+from mrq.environments.sources import maker_of, options_from
 from tests.environments_for_tests import Counting
 
 OBJECT = EnvironmentOptions(given_as_object=True)
@@ -37,6 +45,10 @@ class Plus(gym.RewardWrapper, gym.utils.RecordConstructorArgs):
 
 def plus_one(reward):
     return reward + 1
+
+
+# 30 of its steps are 120 of the task's.
+LATE_LIMIT = TimeLimit(MaxAndSkipObservation(gym.make("Pendulum-v1"), 4), 30)
 
 
 def length(environment):
@@ -75,6 +87,45 @@ def test_wrappers_and_limits_are_kept():
     assert made.step(action)[1] == environment.step(action)[1] == -0.5
 
 
+@pytest.mark.parametrize("limit", [30, 500])
+def test_the_smaller_of_two_limits_is_kept(limit):
+    environment = TimeLimit(gym.make("Pendulum-v1"), limit)
+    assert length(again(environment)) == length(environment) == min(limit, 200)
+
+
+def test_wrappers_of_a_registration_are_not_added_again():
+    gym.register(
+        "Skipping-v0",
+        "gymnasium.envs.classic_control.pendulum:PendulumEnv",
+        max_episode_steps=200,
+        additional_wrappers=(MaxAndSkipObservation.wrapper_spec(skip=4),),
+    )
+    try:
+        environment = Plus(gym.make("Skipping-v0"), more=0.5)
+        assert options_of(environment).wrapper == (f"{__name__}:Plus:{{'more': 0.5}}",)
+        assert length(again(environment)) == length(environment) == 50
+        assert options_of(environment.unwrapped) == OBJECT
+        assert options_of(TimeLimit(environment.unwrapped, 200)) == OBJECT  # without the wrapper that belongs to the id
+    finally:
+        del gym.registry["Skipping-v0"]
+
+
+def test_more_environments_are_made_with_their_wrappers_in_the_same_order_or_not_at_all():
+    limited = TimeLimit(gym.make("Pendulum-v1"), 500)
+    assert length(maker_of(limited, "evaluations")()) == 200
+    doubled = TransformReward(gym.make("Pendulum-v1"), plus_one)  # can be made again in this process
+    assert isinstance(maker_of(doubled, "evaluations")(), TransformReward)
+    with pytest.raises(MRQError, match="evaluations need more: give MRQ an id, or a function"):
+        maker_of(LATE_LIMIT, "evaluations need more")
+
+
+def test_environments_of_a_function_that_differ_cannot_be_made_again():
+    dry, slippery = (gym.make("FrozenLake-v1", is_slippery=value) for value in (False, True))
+    made = options_from(lambda: dry, [dry, dry], "FrozenLake-v1")
+    assert made == EnvironmentOptions(env_kwargs=("is_slippery=False",))
+    assert options_from(lambda: dry, [dry, slippery], "FrozenLake-v1") == OBJECT
+
+
 @pytest.mark.parametrize(
     "environment",
     [
@@ -84,8 +135,9 @@ def test_wrappers_and_limits_are_kept():
         NormalizeObservation(gym.make("Pendulum-v1")),
         gym.make("FrozenLake-v1", desc=np.array([["S", "G"]])),
         gym.make("Pendulum-v1").unwrapped,
+        LATE_LIMIT,
     ],
-    ids=["no id", "no arguments", "a function", "statistics", "an array", "no limit"],
+    ids=["no id", "no arguments", "a function", "statistics", "an array", "no limit", "a limit around a wrapper"],
 )
 def test_what_cannot_be_made_again_is_known(environment):
     assert options_of(environment) == OBJECT
@@ -114,7 +166,8 @@ def test_options_apply_to_factories_and_suites():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"env_kwargs": ("colour=1",)}, "'Pendulum-v1' could not be made: TypeError: .*colour"),
+        ({"env_kwargs": ("colour=1",)}, "'Pendulum-v1' with colour=1 could not be made: TypeError: .*colour"),
+        ({"env_kwargs": ("g=0", "xml=a")}, "'Pendulum-v1' with g=0, xml='a' could not be made"),
         ({"wrapper": ("gymnasium.wrappers:Nothing",)}, "has no wrapper 'Nothing'"),
         ({"wrapper": ("no_such_module:Wrapper",)}, "needs the module 'no_such_module'"),
         ({"wrapper": ("gymnasium.wrappers:TimeLimit",)}, "could not be made: TypeError"),

@@ -111,6 +111,15 @@ def test_the_untrained_agent_is_filmed_beside_the_trained_one(finished, tmp_path
     assert (code, "give --video too" in err) == (1, True)
 
 
+def test_evaluating_in_another_environment_does_not_repeat_the_runs_own_evaluation(finished, tmp_path):
+    evaluate = ("evaluate", finished / "seed-0", "--episodes", 1)
+    assert "\nevaluation  " in mrq(*evaluate, cwd=tmp_path)[1]
+    code, out, err = mrq(*evaluate, "--env", "gymnasium:CartPole-v1", cwd=tmp_path)
+    assert code == 0, err
+    assert "\nevaluation  " not in out
+    assert "playing in gymnasium:CartPole-v1 instead of the run's own environment: CartPole-v1\n" in out
+
+
 def test_mujoco_is_filmed_without_a_screen_and_played_without_a_renderer(tmp_path):
     train(tmp_path, "--steps", 210, "--evaluate-every", 0, task="gym/Hopper-v4")  # an untrained one soon falls
     run = tmp_path / "runs" / "gym" / "Hopper-v4" / "seed-0"

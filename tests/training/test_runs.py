@@ -13,7 +13,7 @@ from unittest import mock
 import gymnasium as gym
 import pytest
 
-from mrq import MRQError
+from mrq import MRQ, MRQError
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.recipe import Recipe
 from mrq.interface import Identity
@@ -22,7 +22,7 @@ from mrq.training.checkpoint import latest_checkpoint, read_arrays, read_counter
 from mrq.training.listeners.listener import Listener
 from mrq.training.run_creation import create_run_folder
 from mrq.training.run_folder import RunFolder
-from mrq.training.runs import Outcome, resume, start
+from mrq.training.runs import Outcome, resume, resume_command, start
 from mrq.training.settings import Settings
 from tests.command_line import assert_same
 from tests.documents import document_of, edit
@@ -36,9 +36,9 @@ def settings(small):
     return Settings(steps=60, evaluate_every=50, evaluation_episodes=1, workers=0, hyperparameters=small)
 
 
-def trained(settings, root, seed=0):
+def trained(settings, root, seed=0, task="Pendulum-v1"):
     """Returns the run of a short training."""
-    return start([Identity("Pendulum-v1", seed)], settings, root, QUIET).runs[0]
+    return start([Identity(task, seed)], settings, root, QUIET).runs[0]
 
 
 def steps_evaluated(run):
@@ -179,13 +179,63 @@ def test_the_environment_is_part_of_the_run(settings, tmp_path):
         resume([run.path], 70, QUIET)
 
 
+def test_evaluations_with_other_spaces_are_refused_before_there_is_a_folder(settings, tmp_path):
+    made_with = EnvironmentOptions(eval_env_kwargs=("map_name=8x8",))
+    words = (
+        r"--eval-env-kwargs give FrozenLake-v1 other spaces than in training: Discrete\(64\) instead of Discrete\(16\);"
+    )
+    with pytest.raises(MRQError, match=words):
+        trained(replace(settings, environment=made_with), tmp_path, task="FrozenLake-v1")
+    assert not list(tmp_path.iterdir())
+    trained(replace(settings, environment=made_with, evaluate_every=0), tmp_path, task="FrozenLake-v1")
+
+
 def test_an_environment_that_the_user_names_is_seen_as_the_runs_own(settings, tmp_path):
     view = EnvironmentOptions(history=2, action_history=True)
     run = trained(replace(settings, environment=replace(view, max_episode_steps=30)), tmp_path)
-    assert RunFolder(run.path).recipe("gymnasium:Pendulum-v1").options == view
+    assert RunFolder(run.path, "gymnasium:Pendulum-v1").recipe().options == view
     assert playing.play(run.path, 1, False, None, "cpu", environment="gymnasium:Pendulum-v1").mean_length == 200
     resume([run.path], 65, QUIET, environment="gymnasium:Pendulum-v1")
     assert RunFolder(run.path).step == 65
+
+
+def test_an_environment_that_the_user_names_is_told_from_the_runs_own(settings, tmp_path):
+    made_with = EnvironmentOptions(env_kwargs=("g=9.0",), max_episode_steps=30, history=2)
+    run = trained(replace(settings, environment=made_with), tmp_path)
+    other, heard, said = "gymnasium:Pendulum-v1", Recording(), list[str]()
+    own = "Pendulum-v1 --env-kwargs g=9.0 --max-episode-steps 30"
+    playing.play(run.path, 1, False, None, "cpu", said.append, environment=other)
+    assert said == [f"playing in {other} instead of the run's own environment: {own}"]
+    resumed = resume([run.path], 65, heard, environment=other).runs
+    assert heard.messages[0] == (
+        f"Pendulum-v1 (seed 0): training in {other} instead of the run's own environment, which run.json still names: "
+        f"{own}"
+    )
+    assert RunFolder(run.path).settings.environment == made_with
+    assert resume_command(resumed).endswith(f"resume {run.path} --env {other}")
+    plain = trained(settings, tmp_path / "plain")
+    assert not RunFolder(plain.path, "Pendulum-v1").replaced
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_masks_of_actions_where_there_were_none_are_refused_and_the_reverse(settings, tmp_path, masked):
+    with_masks, without = (f"tests.environments_for_tests:{name}" for name in ("Masked", "Unmasked"))
+    trained_in, other = (with_masks, without) if masked else (without, with_masks)
+    run = trained(settings, tmp_path, task=trained_in)
+    words = (
+        "with action masks and the environment now has no" if masked else "with no action masks and .* now has action"
+    )
+    for call in (
+        lambda: playing.play(run.path, 1, False, None, "cpu", environment=other),
+        lambda: resume([run.path], 65, QUIET, environment=other),
+        lambda: MRQ.load(run.path, env=other),
+    ):
+        with pytest.raises(MRQError, match=f"was trained {words}"):
+            call()
+    document = document_of(run.path)
+    del document["spaces"]["masks"]  # as in runs that were made before it was recorded
+    (run.path / "run.json").write_text(json.dumps(document))
+    assert MRQ.load(run.path, trust=True).num_timesteps == 60
 
 
 def test_runs_of_one_task_with_different_environments_are_resumed_together(settings, tmp_path):

@@ -1,9 +1,12 @@
 """The algorithms by name. A new one is a package and a line here; each is imported when it is asked for."""
 
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import cache
 from importlib import import_module
+from typing import Any
 
-from mrq.algorithms.algorithm import Algorithm
+from mrq.algorithms.algorithm import DEFAULT_PRESET, Algorithm
 from mrq.errors import MRQError
 
 DEFAULT = "mrq"
@@ -48,6 +51,22 @@ def algorithm_of(hyperparameters: object) -> Algorithm:
         f"hyperparameters must be an object of an algorithm's own, such as mrq.Hyperparameters(), "
         f"not {type(hyperparameters).__name__}."
     )
+
+
+def hyperparameters_from(algorithm: str | None, preset: str | None, hyperparameters: Any) -> Any:
+    """Returns an algorithm's hyperparameters: all that are given, or those of a preset with the changes given."""
+    if hyperparameters is None or isinstance(hyperparameters, Mapping):
+        base = algorithm_named(algorithm or DEFAULT).preset(preset or DEFAULT_PRESET)
+        changes = dict(hyperparameters or {})
+        if unknown := sorted(map(str, changes.keys() - {field.name for field in fields(base)})):
+            raise MRQError(f"{algorithm_of(base).title} has no hyperparameter {', '.join(unknown)}.")
+        return replace(base, **changes)
+    theirs = algorithm_of(hyperparameters)
+    if preset is not None:
+        raise MRQError("give either preset or an object of hyperparameters; a mapping changes some of the preset.")
+    if algorithm is not None and algorithm_named(algorithm) is not theirs:
+        raise MRQError(f"the hyperparameters are those of {theirs.title}, not of {algorithm_named(algorithm).title}.")
+    return hyperparameters
 
 
 def default_algorithm() -> Algorithm:

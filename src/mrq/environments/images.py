@@ -51,9 +51,9 @@ def layout_of(space: Space[Any]) -> Layout | None:
 def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array, str], Array]]:
     """Returns what the networks see of a space's images, and a function that turns one, with its name, into that."""
     assert isinstance(space, spaces.Box)
-    low, high = float(space.low.min()), float(space.high.max())
-    plain = space.dtype == np.uint8 and (low, high) == (0, LARGEST_VALUE)
-    scale = LARGEST_VALUE / max(high - low, 1e-30)
+    plain = space.dtype == np.uint8 and (space.low == 0).all() and (space.high == LARGEST_VALUE).all()
+    low, high = _one_if_equal(space.low), _one_if_equal(space.high)
+    low, scale = np.float32(low), np.float32(LARGEST_VALUE / np.maximum(high - low, 1e-30))
     resized = (layout.height, layout.width) != (size, size)
     rows, columns = _covered(layout.height, size), _covered(layout.width, size)
 
@@ -62,8 +62,9 @@ def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, C
         if not (plain and array.dtype == np.uint8):
             scaled = (array.astype(np.float32) - low) * scale
             if scaled.min() < -LARGEST_VALUE or scaled.max() > 2 * LARGEST_VALUE:  # more than noise on top of an image
-                values = f"{array.min():g} to {array.max():g}"
-                raise Misbehaviour(f"{name} contains {values}, far outside of its space's {low:g} to {high:g}")
+                worst = np.abs(scaled - LARGEST_VALUE / 2).argmax()
+                bounds = f"{space.low.flat[worst]:g} to {space.high.flat[worst]:g}"
+                raise Misbehaviour(f"{name} contains {array.flat[worst]:g}, far outside of its space's {bounds}")
             pixels = scaled.clip(0, LARGEST_VALUE)
         frames = pixels if layout.frames else pixels[None]
         if frames.ndim == 3:  # grey
@@ -77,6 +78,12 @@ def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, C
         return image if image.dtype == np.uint8 else np.rint(image).astype(np.uint8)
 
     return Image(layout.channels, size, size), read
+
+
+def _one_if_equal(bounds: Array) -> Any:
+    """Returns one bound where those of all pixels are equal, since arithmetic with one number is faster."""
+    bounds = bounds.astype(np.float64)
+    return bounds.flat[0] if (bounds == bounds.flat[0]).all() else bounds
 
 
 def _layout(shape: tuple[int, ...]) -> Layout | None:

@@ -3,10 +3,11 @@
 import importlib
 import os
 import re
+import reprlib
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -60,6 +61,14 @@ def single(made: Made, task: str) -> Environment:
     return made
 
 
+def layers(environment: Environment) -> Iterator[Environment]:
+    """Yields an environment's wrappers from the outermost one on, then what they wrap."""
+    yield environment
+    while isinstance(environment, gym.Wrapper):
+        environment = environment.env
+        yield environment
+
+
 def make(
     task: str,
     kwargs: dict[str, Any],
@@ -79,7 +88,9 @@ def make(
         except (ImportError, gym.error.DependencyNotInstalled) as error:
             raise MRQError(missing_package(task, error)) from error
         except BaseException as error:
-            raise MRQError(f"the environment {task!r} could not be made: {_cause(error)}.") from error
+            given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in kwargs.items())
+            made_with = f"{task!r} with {given}" if given else repr(task)
+            raise MRQError(f"the environment {made_with} could not be made: {_cause(error)}.") from error
     if not isinstance(environment, gym.Env | gym.vector.VectorEnv):
         raise foreign(environment, repr(task))
     return environment
@@ -162,6 +173,11 @@ def import_module(module_name: str, task: str) -> Any:
     If it is found there, the folder stays on the path, because such a module may import its neighbours later. A
     package may be given by the name with dashes that pip installs it by.
     """
+    if not re.fullmatch(r"[\w-]+(\.[\w-]+)*", module_name):
+        raise MRQError(
+            f"{task!r} begins with {module_name!r}, which is not the name of a module; give module:name, such as "
+            "my_module:make, in the folder that holds my_module.py."
+        )
     here = os.getcwd()
     if PathFinder.find_spec(module_name.partition(".")[0], [here, *sys.path]) is None:
         module_name = module_name.replace("-", "_")

@@ -1,15 +1,18 @@
 """What an environment is made with, besides its task: options of the command line that run.json records as they are."""
 
 import json
+import shlex
 from ast import literal_eval
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
-from mrq.bounds import MOST_STEPS, Between, check_fields, option
+from mrq.bounds import MOST_STEPS, Between, check_fields, option, shown
 from mrq.errors import MRQError, one_line
 from mrq.files import read_text
 from mrq.interface import LONGEST_HISTORY
@@ -18,6 +21,8 @@ LARGEST_FILE = 10_000_000  # bytes
 IMAGE_SIZE = 84
 SMALLEST_SIDE, LARGEST_SIDE = 32, 512  # of images
 LONGEST_TEXT = 1_000  # characters
+UNREADABLE = (ValueError, SyntaxError, MemoryError, RecursionError, TypeError)  # what reading a literal or JSON raises
+OPENING = ("[", "{", "(", '"', "'")  # of a literal or JSON that is not plain text
 MOST_VALUES = 65_536  # of what is seen or chosen one-hot, together
 
 
@@ -37,7 +42,8 @@ class EnvironmentOptions:
     """Keyword arguments, wrappers and limits of an environment."""
 
     env_kwargs: tuple[str, ...] = ()
-    """Keyword arguments of the environment, as NAME=VALUE: a Python literal, NAME=FILE.json, or else text."""
+    """Keyword arguments of the environment, as NAME=VALUE: a Python literal or JSON, NAME=FILE.json, or else
+    text."""
     eval_env_kwargs: tuple[str, ...] = ()
     """Those that are different in evaluations."""
     wrapper: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -61,10 +67,10 @@ class EnvironmentOptions:
     def __post_init__(self) -> None:
         check_fields(self, option)
         self.kwargs(in_evaluations=True)
-        for wrapper in self.wrappers:
-            module, colon, name = wrapper.place.partition(":")
-            if not (module and colon and name):
-                raise MRQError(f"--wrapper is {wrapper.place!r}; it must be module:Class.")
+        for wrapper, text in zip(self.wrappers, self.wrapper, strict=True):
+            module, _, name = wrapper.place.partition(":")
+            if not (module and name):
+                raise MRQError(f"--wrapper is {text!r}; it must be module:Class.")
 
     def kwargs(self, in_evaluations: bool = False) -> dict[str, Any]:
         """Returns the keyword arguments."""
@@ -85,6 +91,14 @@ class EnvironmentOptions:
         return {name: getattr(self, name) for name in ("history", "action_history", "image_size", "text")}
 
     @property
+    def made_with(self) -> str:
+        """Returns what the environment is made with, as options of the command line, without its view."""
+        plain = EnvironmentOptions(**self.view)
+        changed = {name: value for name, value in vars(self).items() if value != getattr(plain, name)}
+        words = ((name, value if isinstance(value, tuple) else [value]) for name, value in changed.items())
+        return " ".join(f"{option(name)} {shlex.join(map(str, given))}" for name, given in words)
+
+    @property
     def wrappers(self) -> list[Wrapper]:
         return [_wrapper(text) for text in self.wrapper]
 
@@ -98,7 +112,13 @@ def values(texts: Iterable[str], name: str) -> dict[str, Any]:
             raise MRQError(f"{name} has {text!r}; give NAME=VALUE, such as is_slippery=False.")
         if key in found:
             raise MRQError(f"{name} gives {key} twice; give it once.")
-        found[key] = _value(value)
+        try:
+            found[key] = _value(value)
+        except ValueError:
+            raise MRQError(
+                f"{name} has {shown(text)}, whose value is neither a Python literal nor JSON; close its quotes and "
+                f"brackets, or give text in quotes of its own: {key}='\"…\"'."
+            ) from None
     return found
 
 
@@ -110,7 +130,10 @@ def texts(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
 def literal(value: Any) -> str:
     """Returns a value as a Python literal; raises ValueError if it has none."""
     text = repr(value)
-    found = _value(text)
+    try:
+        found = literal_eval(text)
+    except UNREADABLE:
+        found = None
     if repr(found) != text or type(found) is not type(value):
         raise ValueError(f"{text} is not a literal")
     return text
@@ -127,24 +150,25 @@ def _with_file_read(text: str) -> str:
 
 
 def _value(text: str) -> Any:
-    """Returns what a Python literal stands for; anything else is text."""
-    try:
-        return literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return text
+    """Returns what a Python literal or JSON stands for; other text is itself.
+
+    Raises ValueError for text that begins with a bracket or a quote, but is neither of them.
+    """
+    for read in (literal_eval, partial(json.loads, parse_constant=literal_eval)):  # JSON has no NaN and Infinity
+        with suppress(*UNREADABLE):
+            return read(text)
+    if text.lstrip().startswith(OPENING):
+        raise ValueError(f"{text} is neither a literal nor JSON")
+    return text
 
 
 def _wrapper(text: str) -> Wrapper:
     module, _, rest = text.partition(":")
     name, _, arguments = rest.partition(":")
-    kwargs = _arguments(arguments) if arguments else {}
+    try:
+        kwargs = _value(arguments) if arguments else {}
+    except ValueError:
+        kwargs = None
     if not isinstance(kwargs, dict) or not all(isinstance(key, str) for key in kwargs):
         raise MRQError(f"--wrapper has the arguments {arguments!r}; give a dictionary, such as '{{\"skip\": 4}}'.")
     return Wrapper(f"{module}:{name}", kwargs)
-
-
-def _arguments(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return _value(text)

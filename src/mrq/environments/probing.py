@@ -19,7 +19,7 @@ from mrq.environments.recipe import Recipe
 from mrq.environments.remarks import remarks_on
 from mrq.environments.vector import CheckedVector
 from mrq.errors import MRQError
-from mrq.interface import Array, Spec
+from mrq.interface import MASKS, Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
@@ -128,7 +128,7 @@ def _try_out(environment: CheckedEnvironment, recipe: Recipe) -> Probe:
     except Misbehaviour as misbehaviour:
         raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
     remarks = *environment.translator.remarks, *remarks_on(environment.environment)
-    spaces = describe_spaces(environment.environment)
+    spaces = describe_spaces(environment.environment, environment.spec.masked)
     return Probe(recipe, environment.spec, spaces, float(np.median(seconds)), remarks)
 
 
@@ -140,7 +140,8 @@ def _try_out_vector(vector: CheckedVector, recipe: Recipe) -> Probe:
     except Misbehaviour as misbehaviour:
         raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
     remarks = tuple(vector.translator.remarks)
-    return Probe(recipe, vector.spec, describe_spaces(vector.vector), 0.0, remarks, vector.count)
+    spaces = describe_spaces(vector.vector, vector.spec.masked)
+    return Probe(recipe, vector.spec, spaces, 0.0, remarks, vector.count)
 
 
 def _first_action(spec: Spec, allowed: Array | None) -> Array:
@@ -164,6 +165,7 @@ def spaces_of(made: Made) -> tuple[Space[Any], Space[Any]]:
     return made.observation_space, made.action_space
 
 
-def describe_spaces(made: Made) -> dict[str, str]:
-    """Returns these spaces as text, which is the same in every process."""
-    return {name: ADDRESS.sub("", repr(space)) for name, space in zip(SPACES, spaces_of(made), strict=True)}
+def describe_spaces(made: Made, masked: bool) -> dict[str, str]:
+    """Returns these spaces, and whether there are masks of actions, as text, which is the same in every process."""
+    spaces = {name: ADDRESS.sub("", repr(space)) for name, space in zip(SPACES, spaces_of(made), strict=True)}
+    return spaces | {MASKS: "action masks" if masked else "no action masks"}

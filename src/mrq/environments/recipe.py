@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from mrq.environments.contacts import EarlierMargins
-from mrq.environments.making import Environment, Made, has_paper_contacts, import_module, make, single
+from mrq.environments.making import Environment, Made, has_paper_contacts, import_module, layers, make, single
 from mrq.environments.options import EnvironmentOptions, Wrapper, texts
 from mrq.environments.tasks import module_of
 from mrq.errors import MRQError, one_line
@@ -22,6 +25,8 @@ HARMLESS = {
 }
 # They compute running means, which no checkpoint holds, and of which every copy of the environment has its own.
 WITH_MEMORY = {"NormalizeObservation", "NormalizeReward"}
+# From the innermost one on, the order in which gymnasium.make wraps an environment; all other wrappers come last.
+ORDER: dict[type, int] = {PassiveEnvChecker: 0, OrderEnforcing: 1, TimeLimit: 2}
 PLAIN_TEXT = re.compile(r"[\w +-]*")  # names neither a file nor code
 
 
@@ -69,20 +74,39 @@ def options_of(environment: Environment) -> EnvironmentOptions:
         return EnvironmentOptions(given_as_object=True)
 
 
-def _options_of(environment: Environment) -> EnvironmentOptions:
+def spec_of(environment: Environment) -> EnvSpec:
+    """Returns a spec from which gymnasium.make builds an environment with the same wrappers in the same order.
+
+    Raises ValueError if there is none: the environment's own spec does not say where its limits of steps are.
+    """
     spec = environment.spec
-    registered = None if spec is None else gym.registry.get(spec.id)
-    if spec is None or registered is None or not isinstance(spec.entry_point, str):
+    if spec is None:
+        raise ValueError("it was not made from a registered id")
+    wrappers = [layer for layer in layers(environment) if isinstance(layer, gym.Wrapper)][::-1]  # innermost first
+    order = [ORDER.get(type(wrapper), len(ORDER)) for wrapper in wrappers]
+    if order != sorted(order) or order.count(len(ORDER)) != len(spec.additional_wrappers):
+        raise ValueError("gymnasium.make puts its wrappers in another order")
+    limits = [wrapper._max_episode_steps for wrapper in wrappers if type(wrapper) is TimeLimit]
+    return replace(spec, max_episode_steps=min(limits, default=None))
+
+
+def _options_of(environment: Environment) -> EnvironmentOptions:
+    spec = spec_of(environment)
+    registered = gym.registry.get(spec.id)
+    if registered is None or not isinstance(spec.entry_point, str):
         raise ValueError("it was not made from a registered id")
     if spec.entry_point != registered.entry_point:
         raise ValueError("its id now stands for something else")
     if spec.max_episode_steps is None and registered.max_episode_steps is not None:
         raise ValueError("its limit of steps was removed")
-    wrappers = [one for one in spec.additional_wrappers if one.name != EarlierMargins.__name__]
+    if spec.additional_wrappers[: len(registered.additional_wrappers)] != registered.additional_wrappers:
+        raise ValueError("a wrapper of its id was removed")
+    given = spec.additional_wrappers[len(registered.additional_wrappers) :]
+    wrappers = [one for one in given if one.name != EarlierMargins.__name__]
     kwargs = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
     own = registered.kwargs
     changed = {name: value for name, value in kwargs.items() if name not in own or own[name] != value}
-    plain = has_paper_contacts(spec.id, kwargs) and len(wrappers) == len(spec.additional_wrappers)
+    plain = has_paper_contacts(spec.id, kwargs) and len(wrappers) == len(given)
     limit = spec.max_episode_steps
     return EnvironmentOptions(
         env_kwargs=texts(changed),

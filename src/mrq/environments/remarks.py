@@ -1,14 +1,13 @@
 """What a user may not expect of an environment: one line each, before training begins."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from mrq.environments.atari import paper_name
-from mrq.environments.making import Environment, Made
+from mrq.environments.making import Environment, Made, layers
 
 # What environments that truncate their episodes themselves call the limit.
 LIMITS = (
@@ -32,7 +31,7 @@ def remarks_on(made: Made) -> list[str]:
 
 
 def _has_limit(environment: Environment) -> bool:
-    if any(type(layer).__name__.endswith("TimeLimit") for layer in _layers(environment)):
+    if any(type(layer).__name__.endswith("TimeLimit") for layer in layers(environment)):
         return True
     own = environment.unwrapped
     values = [_attribute(own, mark + name) for name in LIMITS for mark in ("", "_")]
@@ -46,10 +45,3 @@ def _attribute(owner: Any, name: str) -> Any:
     with suppress(Exception):  # of a property
         return getattr(owner, name)
     return None
-
-
-def _layers(environment: Environment) -> Iterator[Environment]:
-    yield environment
-    while isinstance(environment, gym.Wrapper):
-        environment = environment.env
-        yield environment

@@ -1,5 +1,6 @@
 """Translates between an environment's spaces and the network's terms: frames and actions, as `Spec` describes them."""
 
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from mrq.environments.actions import action_parts, given_mask, is_mask, mask_of
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.observations import parts_of, unbatched, values_of
 from mrq.environments.options import EnvironmentOptions
+from mrq.errors import MRQError
 from mrq.interface import Array, Spec
 
 
@@ -70,8 +72,11 @@ class Translator:
     def frames(self, observation: Any, actions: Array | None = None, masks: Any = None) -> tuple[Array, bool]:
         """Returns one observation or a batch of them as frames (count, *frame_shape), and whether it was a batch.
 
-        `actions` (count, action_size) and `masks` belong to them as in `frame`; observations may hold their masks.
+        `actions` (count, action_size) and `masks` belong to them as in `frame`; observations may hold their masks. The
+        caller is to see that there are as many actions as frames.
         """
+        if masks is not None and not self.spec.masked:
+            raise MRQError("action masks are given, but the environment gave none in training; leave out action_masks.")
         masks = given_mask(observation) if masks is None else masks
         try:
             single = self.frame(observation, None if actions is None else actions[0], self.mask(masks))
@@ -79,13 +84,10 @@ class Translator:
         except Misbehaviour as misbehaviour:
             try:
                 items = unbatched(self.observation_space, observation)
+                led_by = chain([] if actions is None else actions, repeat(None))
                 batch = [
-                    self.frame(
-                        item,
-                        None if actions is None else actions[place],
-                        None if masks is None else self.mask(masks[place]),
-                    )
-                    for place, item in enumerate(items)
+                    self.frame(item, action, None if masks is None else self.mask(masks[place]))
+                    for place, (item, action) in enumerate(zip(items, led_by, strict=False))
                 ]
             except (Misbehaviour, TypeError, KeyError, IndexError, ValueError):
                 raise misbehaviour from None

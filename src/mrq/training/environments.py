@@ -12,7 +12,7 @@ from mrq.environments.environments import Environments
 from mrq.environments.local import LocalEnvironments
 from mrq.environments.making import Made, single
 from mrq.environments.options import EnvironmentOptions
-from mrq.environments.probing import Probe, checked_as_it_is
+from mrq.environments.probing import Probe, checked_as_it_is, probe
 from mrq.environments.recipe import Recipe
 from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
@@ -21,6 +21,26 @@ from mrq.interface import Identity
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
+
+
+def try_tasks(tasks: Sequence[str], settings: Settings) -> dict[str, Probe]:
+    """Tries the tasks out, also as evaluations make them where that is different; refuses other spaces there."""
+    differ = bool(settings.environment.eval_env_kwargs) and settings.evaluation_period > 0
+    recipes = {
+        (task, in_evaluations): settings.recipe(task)._replace(in_evaluations=in_evaluations)
+        for task in tasks
+        for in_evaluations in ((False, True) if differ else (False,))
+    }
+    probes = probe(recipes, settings.environment_timeout)
+    for task in tasks:
+        trained, evaluated = probes[task, False], probes[task, differ]
+        if evaluated.spec != trained.spec:
+            pairs = zip(evaluated.spaces.values(), trained.spaces.values(), strict=True)
+            other = " and ".join(f"{theirs} instead of {ours}" for theirs, ours in pairs if theirs != ours)
+            raise MRQError(
+                f"--eval-env-kwargs give {task} other spaces than in training: {other}; give it the same ones."
+            )
+    return {task: probes[task, False] for task in tasks}
 
 
 def with_vectors(settings: Settings, probes: dict[str, Probe]) -> Settings:
@@ -71,15 +91,15 @@ def _make_vectors(
 ) -> VectorEnvironments:
     """Makes a VectorEnv per agent, in this process."""
     vectors = []
-    for name, probe, recipe in zip(names, probes, recipes, strict=True):
-        if probe.copies != copies:
+    for name, tried, recipe in zip(names, probes, recipes, strict=True):
+        if tried.copies != copies:
             raise MRQError(
-                f"{recipe.task} makes {probe.copies or 1:,} environments at once, and {name} trains in {copies:,}."
+                f"{recipe.task} makes {tried.copies or 1:,} environments at once, and {name} trains in {copies:,}."
             )
         vector = checked_as_it_is(recipe.make(), recipe)
         if not isinstance(vector, CheckedVector):
             raise MRQError(f"{recipe.task} does not make a VectorEnv each time; let it always make one.")
-        refuse_changed_spaces(name, probe.spec, vector.spec)
+        refuse_changed_spaces(name, tried.spec, vector.spec)
         vectors.append(vector)
     return VectorEnvironments(vectors, names)
 

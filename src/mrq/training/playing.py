@@ -42,9 +42,11 @@ def play(
         raise MRQError(f"a video is written as {' or '.join(FORMATS)}, which {str(video)!r} does not end with.")
     if beside_untrained and video is None:
         raise MRQError("--beside-untrained is about the video; give --video too.")
-    run = RunFolder(folder)
+    run = RunFolder(folder, environment)
     run.refuse_unknown_algorithm()
-    run.refuse_untrusted(trust, environment is not None)
+    run.refuse_untrusted(trust)
+    if run.replaced:
+        say(f"playing in {run.environment} instead of the run's own environment: {run.replaced}")
     tensors, counters = run.saved_learner(say)  # now, since a training that continues will replace it
     options: dict[str, Any] = {}
     if video is not None:
@@ -53,7 +55,7 @@ def play(
     identities = [run.identity] * (2 if beside_untrained else 1)  # the last one is the trained agent
     # A film shows one episode after the other.
     at_once = len(identities) if video is not None else min(episodes, EVALUATED_AT_ONCE)
-    recipe = run.recipe(environment)._replace(in_evaluations=True)
+    recipe = run.recipe()._replace(in_evaluations=True)
     made = made_by(lambda: recipe.make(**options), at_once)
     if beside_untrained and (len(made) < at_once or not run.settings.algorithm.in_populations):
         raise MRQError(
@@ -61,7 +63,7 @@ def play(
             f"or one agent of {run.title}; leave out --beside-untrained."
         )
     with closing(environments_of(run.identity, made, recipe.options)) as playing:
-        run.check_spaces(describe_spaces(made[0]))
+        run.check_spaces(describe_spaces(made[0], playing.spec.masked))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
         ours = environments_of(run.identity, made[: len(identities)], recipe.options)

@@ -27,7 +27,7 @@ from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import is_folder, open_regular, read_text, written_aside
-from mrq.interface import Array, Identity, Say
+from mrq.interface import MASKS, Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
@@ -47,8 +47,9 @@ Result = TypeVar("Result")
 class RunFolder:
     """An existing run folder: its files, and its lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, environment: str | None = None) -> None:
         self.path = path
+        self.environment = environment  # the user's name of one to make instead of the folder's own
         try:
             document = _read_document(path)
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
@@ -56,14 +57,14 @@ class RunFolder:
             algorithm = known or default_algorithm()
             settings = dict(document["settings"])
             made_with = dict(settings.pop("environment", {}))  # versions before 0.2 recorded the task alone
-            environment = EnvironmentOptions(**{name: _as_tuple(value) for name, value in made_with.items()})
+            options = EnvironmentOptions(**{name: _as_tuple(value) for name, value in made_with.items()})
             written = settings.pop("hyperparameters", {})
             # This version may not have the algorithm. Until version 0.2, baselines recorded MR.Q's hyperparameters,
             # which they do not have.
             own = written if known and fields(known.hyperparameters) else {}
             hyperparameters = algorithm.hyperparameters(**own)
             self.task, (self.seed,) = checked_task(str(document["task"])), checked_seeds((document["seed"],))
-            self.settings = Settings(**settings, environment=environment, hyperparameters=hyperparameters).completed(
+            self.settings = Settings(**settings, environment=options, hyperparameters=hyperparameters).completed(
                 [self.task]
             )
             self.compiled, self.spaces = bool(document["compiled"]), dict(document["spaces"])
@@ -140,17 +141,17 @@ class RunFolder:
     @property
     def needs_trust(self) -> bool:
         """Whether code that the folder brings is run when it is resumed or played."""
-        return self._is_unpickled or bool(self.settings.recipe(self.task).code)
+        return self._is_unpickled or (self.environment is None and bool(self.settings.recipe(self.task).code))
 
     @property
     def _is_unpickled(self) -> bool:
         saved = checkpoints.latest_checkpoint(self.checkpoints) is not None
         return saved and self.settings.algorithm.unpickles
 
-    def refuse_untrusted(self, trust: bool, environment_is_named: bool = False) -> None:
+    def refuse_untrusted(self, trust: bool, environment_is_given: bool = False) -> None:
         """Refuses a run that brings code, unless the user trusts its folder.
 
-        The code of an environment that the user names, rather than the folder, may be run.
+        The code of an environment that the user names or gives, rather than the folder, may be run.
         """
         if trust:
             return
@@ -160,7 +161,7 @@ class RunFolder:
                 "they are read; if you know where the folder comes from, add --trust (in Python, trust=True)."
             )
         code = self.settings.recipe(self.task).code
-        if code and not environment_is_named:
+        if code and self.environment is None and not environment_is_given:
             named = f" or --env {shlex.quote(self.task)}" if module_of(self.task) and self.is_made_by_name else ""
             raise MRQError(
                 f"the run in {self.path} makes its environment {self.task} with {code}, which can run code; if you "
@@ -172,12 +173,20 @@ class RunFolder:
         """Whether its task alone says what its environment is."""
         return replace(self.settings.environment, **EnvironmentOptions().view) == EnvironmentOptions()
 
-    def recipe(self, environment: str | None = None) -> "Recipe":
-        """Returns what its environment is made from, unless another one is named."""
+    @property
+    def replaced(self) -> str:
+        """Says what its own environment is, where the user named a different one; "" otherwise."""
+        own = self.settings.environment
+        if self.environment is None or self.recipe() == self.settings.recipe(self.task):
+            return ""
+        return f"{self.task}, given as an object" if own.given_as_object else f"{self.task} {own.made_with}".strip()
+
+    def recipe(self) -> "Recipe":
+        """Returns what its environment is made from, or the one that the user named."""
         from mrq.environments.recipe import Recipe  # it brings Gymnasium, which reading a run does not need
 
-        if environment is not None:
-            return Recipe(environment, EnvironmentOptions(**self.settings.environment.view))
+        if self.environment is not None:
+            return Recipe(self.environment, EnvironmentOptions(**self.settings.environment.view))
         if self.settings.environment.given_as_object:
             raise MRQError(
                 f"the environment of the run in {self.path} was given as an object that cannot be made again from "
@@ -283,12 +292,16 @@ class RunFolder:
             )
 
     def check_spaces(self, spaces: dict[str, str]) -> None:
+        """Refuses an environment with other spaces than the run's, or with masks of actions where that had none."""
         for kind, space in spaces.items():
             trained_with = self.spaces.get(kind)
+            if kind == MASKS and trained_with is None:  # the run was made before this was recorded
+                continue
             if space != trained_with:
+                named = "" if kind == MASKS else f"the {kind} space "
                 raise MRQError(
-                    f"the run in {self.path} was trained with the {kind} space {trained_with} and the environment "
-                    f"now has {space}; use the environment it was trained with."
+                    f"the run in {self.path} was trained with {named}{trained_with} and the environment now has "
+                    f"{space}; use the environment it was trained with."
                 )
 
     def extend(self, steps: int) -> None:

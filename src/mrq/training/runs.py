@@ -23,7 +23,7 @@ from mrq.training.building import build_population
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
-from mrq.training.environments import evaluation_environments, make_environments, with_vectors
+from mrq.training.environments import evaluation_environments, make_environments, try_tasks, with_vectors
 from mrq.training.interruption import Interruption
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
@@ -32,7 +32,7 @@ from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
-from mrq.training.run_folder import RunFolder
+from mrq.training.run_folder import DOCUMENT, RunFolder
 from mrq.training.settings import Settings, checked_seeds, checked_task
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
@@ -78,7 +78,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     for identity in identities:
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
-    probes = probe({task: settings.recipe(task) for task in tasks}, settings.environment_timeout)
+    probes = try_tasks(tasks, settings)
     settings = with_vectors(settings, probes)
     settings.algorithm.refuse([probes[task].spec for task in tasks], tasks)
     for task in tasks:
@@ -130,19 +130,17 @@ def resume(
         raise MRQError("a run folder is given twice; give each once.")
     if steps is not None:
         Between(1, MOST_STEPS).check(steps, "--steps")
-    runs = [RunFolder(folder.absolute()) for folder in folders]
+    runs = [RunFolder(folder.absolute(), environment) for folder in folders]
     with ExitStack() as stack:
         for run in runs:
             stack.callback(run.close)
         for run in runs:
             run.refuse_unknown_algorithm()
-            run.refuse_untrusted(trust, environment is not None)
-        return _resume(runs, steps, listener, machine, environment)
+            run.refuse_untrusted(trust)
+        return _resume(runs, steps, listener, machine)
 
 
-def _resume(
-    runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None, environment: str | None
-) -> Outcome:
+def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None) -> Outcome:
     for run in runs:
         if steps is not None and steps < run.step:
             raise MRQError(f"the run in {run.path} is at step {run.step:,} already; --steps must be more.")
@@ -171,9 +169,14 @@ def _resume(
                 raise
             listener.message(f"{run.identity.name}: {error}")
     timeout = max((run.settings.environment_timeout for run in states), default=0.0)
-    probes = probe({run: run.recipe(environment) for run in states}, timeout)
+    probes = probe({run: run.recipe() for run in states}, timeout)
     for run in states:
         run.check_spaces(probes[run].spaces)
+        if run.replaced:
+            listener.message(
+                f"{run.identity.name}: training in {run.environment} instead of the run's own environment, which "
+                f"{DOCUMENT} still names: {run.replaced}"
+            )
     for run in states:
         run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
     outcome = Outcome(runs, [run for run in runs if run not in states], None)
@@ -296,9 +299,10 @@ def train_runs(
 
 
 def resume_command(runs: Sequence[RunFolder]) -> str:
-    """Returns the command that resumes these runs."""
+    """Returns the command that resumes these runs, in the environment that the user named for them."""
+    environment = "".join({f" --env {shlex.quote(run.environment)}" for run in runs if run.environment is not None})
     trust = " --trust" if any(run.needs_trust for run in runs) else ""
-    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{trust}"
+    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{environment}{trust}"
 
 
 def program() -> str:

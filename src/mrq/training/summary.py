@@ -14,7 +14,7 @@ def conclude(outcome: Outcome) -> None:
     A training that a signal could no longer keep from finishing counts as finished.
     """
     if len(outcome.runs) <= 4:
-        summarise([run.path for run in outcome.runs])
+        summarise(outcome.runs)
     else:
         for run in outcome.runs:
             say(f"{run.path}  {last_evaluation(run) or ''}")
@@ -36,15 +36,14 @@ def conclude(outcome: Outcome) -> None:
         sys.exit(status)
 
 
-def summarise(folders: list[Path], video: Path | None = None) -> None:
-    """Says what there is to look at, and how to train longer."""
-    for folder in folders:
-        run = RunFolder(folder)
-        say(f"run folder      {folder}")
-        if evaluation := last_evaluation(run):
+def summarise(runs: list[RunFolder], video: Path | None = None, evaluated: bool = True) -> None:
+    """Says what there is to look at, with the runs' last evaluations if `evaluated`, and how to train longer."""
+    for run in runs:
+        say(f"run folder      {run.path}")
+        if evaluated and (evaluation := last_evaluation(run)):
             say(f"evaluation      {evaluation}")
-        if (folder / CURVE).exists():
-            say(f"learning curve  {folder / CURVE}")
+        if (run.path / CURVE).exists():
+            say(f"learning curve  {run.path / CURVE}")
         if video is not None:
             say(f"video           {video}")
         if run.unfinished:
