@@ -46,7 +46,7 @@ def population_of(vectors, h, **options):
 
 
 @MODES
-@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("overlap", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_only_what_happened_is_stored(mode, overlap, small):
     agents = population_of([counting(mode), counting(mode)], small, overlap=overlap)
     advance(agents, 600)

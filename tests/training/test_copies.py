@@ -72,7 +72,7 @@ def test_an_agent_does_what_its_seed_does_alone(make, small, overlap):
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("stop", [12, 51, 60, 75])
-@pytest.mark.parametrize("make", [pendulum, lambda: Pixels(episode_steps=7)])
+@pytest.mark.parametrize("make", [pendulum, pytest.param(lambda: Pixels(episode_steps=7), marks=pytest.mark.slow)])
 def test_a_resumed_agent_continues_as_if_it_had_not_stopped(make, small, stop, overlap):
     plain, stopped, resumed = (population(make, (0,), small, copies=COPIES, overlap=overlap) for _ in range(3))
     advance(plain, 90)
