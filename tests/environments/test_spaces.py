@@ -53,8 +53,8 @@ def test_discrete_actions_with_any_start(start):
         (spaces.Discrete(10**9), "1,000,000,000 options, and networks can choose from 65,536.*TransformAction"),
         (spaces.Dict(a=BOX, b=spaces.MultiDiscrete([40_000] * 2)), "80,000 options"),
         (spaces.Text(5), "the action is text.*TransformAction"),
-        (spaces.Dict(a=BOX, word=spaces.Text(5)), r"the action\['word'\] is text"),
-        (spaces.Tuple([BOX, spaces.Sequence(BOX)]), r"the action\[1\] is a Sequence"),
+        (spaces.Dict(a=BOX, word=spaces.Text(5)), "the part 'word' of the action is text"),
+        (spaces.Tuple([BOX, spaces.Sequence(BOX)]), "the part 1 of the action is a Sequence"),
         (spaces.Box(-1, 1, (0,)), "empty"),
         (spaces.Dict(), "empty"),
     ],
@@ -178,11 +178,14 @@ def test_wrong_observations_are_refused(observation, words):
         (spaces.Text(5), "nothing that networks can see; --text N"),
         (spaces.Box(0, 1, (0,)), "nothing that networks can see"),
         (spaces.Sequence(BOX), "the observation is a Sequence.*TransformObservation"),
-        (spaces.Dict(a=BOX, b=spaces.Tuple([spaces.Graph(BOX, None)])), r"the observation\['b'\]\[0\] is a Graph"),
+        (
+            spaces.Dict(a=BOX, b=spaces.Tuple([spaces.Graph(BOX, None)])),
+            "the part 0 of the part 'b' of the observation is a Graph",
+        ),
         (spaces.Box(-np.inf, np.inf, (96, 96, 3)), "have no bounds.*TransformObservation"),
         (
             spaces.Dict(a=spaces.Discrete(10**9)),
-            r"the observation\['a'\] has 1,000,000,000 values.*TransformObservation",
+            r"the part 'a' of the observation has 1,000,000,000 values.*TransformObservation",
         ),
         (spaces.MultiDiscrete([40_000] * 2), "the observation has 80,000 values"),
     ],
@@ -218,25 +221,34 @@ def parts(**changed):
         (parts(more=1), "the observation is not a dict with the keys place, inner, grid, bits, word"),
         (list(parts().values()), "the observation is not a dict"),
         (None, "the observation is not a dict"),
-        ({**parts(), "inner": {"symbol": 6}}, r"\['inner'\] is not a dict with the keys symbol, pair"),
-        (parts(inner={"pair": ([1, 2],)}), r"the observation\['inner'\]\['pair'\] is not a tuple of 2 parts"),
+        ({**parts(), "inner": {"symbol": 6}}, r"'inner' of the observation is not a dict with the keys symbol, pair"),
+        (
+            parts(inner={"pair": ([1, 2],)}),
+            "the part 'pair' of the part 'inner' of the observation is not a tuple of 2 parts",
+        ),
         (parts(inner={"pair": np.zeros(2)}), "is not a tuple of 2 parts"),
-        (parts(inner={"pair": ([1, 3], np.zeros(2))}), r"\['pair'\]\[0\] is \[1, 3\], which is not in MultiDiscrete"),
+        (
+            parts(inner={"pair": ([1, 3], np.zeros(2))}),
+            r"the part 0 of the part 'pair' .* is \[1, 3\], which is not in MultiDiscrete",
+        ),
         (parts(inner={"pair": ([[1], [1, 2]], np.zeros(2))}), r"which is not in MultiDiscrete"),
-        (parts(inner={"symbol": 4}), r"\['symbol'\] is 4, which is not in Discrete\(3, start=5\)"),
+        (
+            parts(inner={"symbol": 4}),
+            r"'symbol' of the part 'inner' of the observation is 4, which is not in Discrete\(3, start=5\)",
+        ),
         (parts(inner={"symbol": 6.0}), "is 6.0, which is not in"),
         (parts(inner={"symbol": None}), "is None, which is not in"),
         (parts(inner={"symbol": np.array([6])}), "which is not in"),
-        (parts(place=np.array([0, np.nan], np.float32)), r"\['place'\] contains NaN"),
-        (parts(place=["0", "1"]), r"\['place'\] is <U1, but its space is float32"),
-        (parts(place=np.zeros(2, complex)), r"\['place'\] is complex128"),
-        (parts(place=np.array([0, None])), r"\['place'\] is object"),
-        (parts(place=None), r"\['place'\] has shape \(\)"),
-        (parts(grid=np.full((2, 2), 4)), r"\['grid'\] contains 4 to 4, outside of Box\(1, 3"),
-        (parts(grid=np.ones((2, 2))), r"\['grid'\] is float64, but its space is int64"),
-        (parts(bits=[0, 2]), r"\['bits'\] is .*, which is not in MultiBinary"),
-        (parts(word=7), r"\['word'\] is 7, which is not text"),
-        (parts(word=None), r"\['word'\] is None, which is not text"),
+        (parts(place=np.array([0, np.nan], np.float32)), r"'place' of the observation contains NaN"),
+        (parts(place=["0", "1"]), r"'place' of the observation is <U1, but its space is float32"),
+        (parts(place=np.zeros(2, complex)), r"'place' of the observation is complex128"),
+        (parts(place=np.array([0, None])), r"'place' of the observation is object"),
+        (parts(place=None), r"'place' of the observation has shape \(\)"),
+        (parts(grid=np.full((2, 2), 4)), r"'grid' of the observation contains 4 to 4, outside of Box\(1, 3"),
+        (parts(grid=np.ones((2, 2))), r"'grid' of the observation is float64, but its space is int64"),
+        (parts(bits=[0, 2]), r"'bits' of the observation is .*, which is not in MultiBinary"),
+        (parts(word=7), r"'word' of the observation is 7, which is not text"),
+        (parts(word=None), r"'word' of the observation is None, which is not text"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused_by_name(observation, words):
@@ -253,7 +265,7 @@ def test_texts_are_left_out_with_a_remark_or_encoded_by_character():
     observation = {"mission": "b~?", "x": np.array([3, 4], np.float32)}
     translator = Translator(space, BOX)
     assert translator.remarks == [
-        "the observation['mission'] is text and left out; --text N shows agents its first N characters"
+        "the part 'mission' of the observation is text and is left out; --text N shows agents its first N characters"
     ]
     assert translator.frame(observation).tolist() == [3, 4]
     translator = Translator(space, BOX, EnvironmentOptions(text=2))

@@ -38,10 +38,10 @@ def action_part(space: Space[Any], name: str = ACTION) -> ActionPart:
     if isinstance(space, spaces.Box):
         return _box(space, name)
     if isinstance(space, spaces.Dict):
-        parts = [action_part(part, f"{name}[{key!r}]") for key, part in space.spaces.items()]
+        parts = [action_part(part, f"the part {key!r} of {name}") for key, part in space.spaces.items()]
         return _joined(parts, lambda values: dict(zip(space.spaces, values, strict=True)))
     if isinstance(space, spaces.Tuple):
-        parts = [action_part(part, f"{name}[{key}]") for key, part in enumerate(space.spaces)]
+        parts = [action_part(part, f"the part {key} of {name}") for key, part in enumerate(space.spaces)]
         return _joined(parts, tuple)
     if isinstance(space, spaces.Text):
         raise MRQError(

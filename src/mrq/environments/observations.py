@@ -47,12 +47,12 @@ def values_of(space: Space[Any], value: Any, name: str = OBSERVATION) -> Iterato
         if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
             raise Misbehaviour(f"{name} is not a tuple of {len(space.spaces)} parts")
         for place, (part, item) in enumerate(zip(space.spaces, value, strict=True)):
-            yield from values_of(part, item, f"{name}[{place}]")
+            yield from values_of(part, item, f"the part {place} of {name}")
     elif isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
             raise Misbehaviour(f"{name} is not a dict with the keys {', '.join(map(str, space.spaces))}")
         for key, part in space.spaces.items():
-            yield from values_of(part, value[key], f"{name}[{key!r}]")
+            yield from values_of(part, value[key], f"the part {key!r} of {name}")
     else:
         yield value, name
 
@@ -71,10 +71,10 @@ def unbatched(space: Space[Any], observations: Any) -> list[Any]:
 def _leaves(space: Space[Any], name: str) -> Iterator[tuple[Space[Any], str]]:
     if isinstance(space, spaces.Tuple):
         for place, part in enumerate(space.spaces):
-            yield from _leaves(part, f"{name}[{place}]")
+            yield from _leaves(part, f"the part {place} of {name}")
     elif isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
-            yield from _leaves(part, f"{name}[{key!r}]")
+            yield from _leaves(part, f"the part {key!r} of {name}")
     else:
         yield space, name
 
@@ -123,7 +123,7 @@ def _image(space: Space[Any], name: str, layout: Layout, size: int) -> Part:
 
 def _text(name: str, characters: int) -> Part:
     if not characters:
-        return Part(_nothing, remark=f"{name} is text and left out; --text N shows agents its first N characters")
+        return Part(_nothing, remark=f"{name} is text and is left out; --text N shows agents its first N characters")
 
     def read(value: Any, name: str) -> Array:
         if not isinstance(value, str):
