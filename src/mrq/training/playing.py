@@ -10,7 +10,7 @@ import numpy as np
 
 from mrq.bounds import MOST_EPISODES, Between
 from mrq.environments.making import Made
-from mrq.environments.probing import describe_spaces
+from mrq.environments.probing import checked_as_it_is, describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Say
@@ -51,11 +51,12 @@ def play(
     at_once = 1 if video is not None else min(episodes, EVALUATED_AT_ONCE)  # a film shows one episode after the other
     recipe = run.recipe()._replace(in_evaluations=True)
     made = made_by(lambda: recipe.make(**options), at_once)
-    with closing(environments_of(run.identity, made, recipe.options)) as playing:
+    first = checked_as_it_is(made[0], recipe)
+    with closing(environments_of(run.identity, first, made[1:], recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0], playing.spec.masked))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
-        one = environments_of(run.identity, made[:1], recipe.options)
+        one = environments_of(run.identity, first, [], recipe.options)
         learner = build_population([run.identity], one, run.settings.hyperparameters, chosen, dtype).learner
         with run.restoring():
             learner.load_state_of(0, tensors, counters.get("learner", counters))
