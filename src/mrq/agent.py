@@ -17,7 +17,7 @@ from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
 from mrq.environments.making import Made
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
-from mrq.environments.probing import describe_spaces, spaces_of, try_out
+from mrq.environments.probing import checked_as_it_is, describe_spaces, spaces_of, try_out
 from mrq.environments.recipe import Recipe
 from mrq.environments.remarks import remarks_on
 from mrq.environments.sources import (
@@ -28,7 +28,6 @@ from mrq.environments.sources import (
     refuse_repeated,
     several,
 )
-from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
 from mrq.randomness import Stream, generator
@@ -97,9 +96,10 @@ class MRQ:
         self.task = checked_task(name_from(source, first) if task is None else task)
         identity = Identity(self.task, self.seed)
         options = replace(options_from(source, self._environments, self.task), **view)
-        environments = environments_of(identity, self._environments, options)
+        checked = checked_as_it_is(first, Recipe(self.task, options))
+        environments = environments_of(identity, checked, self._environments[1:], options)
         self.observation_space, self.action_space = spaces_of(first)
-        self._translator = Translator(self.observation_space, self.action_space, options, environments.spec.masked)
+        self._translator = checked.translator
         self._settings = Settings(
             steps=1,
             envs=len(environments.names),
@@ -308,8 +308,10 @@ class MRQ:
         make = maker_of(self._source, EVALUATIONS_NEED, in_evaluations=True)
         made = made_by(make, min(self._settings.evaluation_episodes, EVALUATED_AT_ONCE))
         refuse_repeated([*made, *self._environments], EVALUATIONS_NEED)
-        try_out(made[0], Recipe(self.task, self._settings.environment))
-        return environments_of(Identity(self.task, self.seed), made, self._settings.environment)
+        options = self._settings.environment
+        try_out(made[0], Recipe(self.task, options))
+        first = checked_as_it_is(made[0], Recipe(self.task, options))
+        return environments_of(Identity(self.task, self.seed), first, made[1:], options)
 
 
 class _AfterEveryStep(Listener):

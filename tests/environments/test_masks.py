@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from mrq import MRQError
+from mrq import MRQ, MRQError
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.probing import checked_as_it_is, try_out
 from mrq.environments.recipe import Recipe
@@ -94,6 +94,14 @@ def test_wrong_masks_are_refused_at_any_step(mask):
         environment.step(ACTION)
     with pytest.raises(MRQError, match="the environment of x does not work: the action mask"):
         checked_as_it_is(Scripted(mask), Recipe("x"))
+
+
+@pytest.mark.parametrize(("mask", "said"), [([0] * 5, 1), ([1, 1, 0, 0, 0], 1), ([1, 0, 0, 0, 1], 0)])
+def test_a_first_mask_that_allows_nothing_is_said(mask, said, capsys):
+    line = "its first action mask allows nothing, so all is allowed; a 1 stands for what is allowed"
+    assert try_out(Scripted(mask, *[ONES] * 20), Recipe("x")).remarks.count(line) == said
+    MRQ(Scripted(mask))
+    assert capsys.readouterr().out.count(f"Scripted: {line}\n") == said
 
 
 def test_masks_that_begin_later_are_refused_before_training_begins():

@@ -17,6 +17,7 @@ import pytest
 
 from mrq import MRQ, cli, make_environment
 from mrq.cli import main
+from mrq.environments.probing import checked_as_it_is
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.environments import environments_of
 from mrq.training.evaluation import evaluate
@@ -102,7 +103,8 @@ def test_the_untrained_agent_is_filmed_beside_the_trained_one(finished, tmp_path
     assert returns["return"] in alone  # the trained agent plays the same episodes
     folder, settings = RunFolder(run), RunFolder(run).settings
     untrained = MRQ("CartPole-v1", seed=1, hyperparameters=settings.hyperparameters, device="cpu")
-    made = environments_of(folder.identity, [make_environment("CartPole-v1")], settings.environment)
+    first = checked_as_it_is(make_environment("CartPole-v1"), folder.recipe())
+    made = environments_of(folder.identity, first, [], settings.environment)
     (expected,), _ = evaluate(untrained._population.learner, made, [folder.identity], 450, 2)
     assert f"untrained return {expected}" in both
     one, two = (imageio.mimread(tmp_path / name, memtest=False) for name in ("alone.gif", "both.gif"))

@@ -81,6 +81,30 @@ def mask_of(space: Space[Any], mask: Any) -> Array | None:
     A choice without any allowed option, as at the end of a game, allows all. Returns None for other spaces; raises
     Misbehaviour where the mask does not fit the space.
     """
+    masks = _masks_of_choices(space, mask)
+    if masks is None:
+        return None
+    return np.concatenate([part if part.any() else np.ones_like(part) for part in masks]).astype(np.float32)
+
+
+def is_mask(space: Space[Any], mask: Any) -> bool:
+    """Says whether an environment's mask of its actions is one that `mask_of` reads."""
+    return mask is not None and mask_of(space, mask) is not None
+
+
+def allows_nothing(space: Space[Any], mask: Any) -> bool:
+    """Says whether an environment's mask allows no option of a choice, so that it is read as allowing all of them."""
+    return not all(part.any() for part in _masks_of_choices(space, mask) or [])
+
+
+def batched(space: Space[Any], actions: Sequence[Any]) -> Any:
+    """Returns actions as a batch: arrays with one entry for each, nested as the space is."""
+    room: Any = create_empty_array(space, len(actions))
+    return concatenate(space, actions, room)
+
+
+def _masks_of_choices(space: Space[Any], mask: Any) -> list[Array] | None:
+    """Returns the part of a mask for each choice of a Discrete or MultiDiscrete space; None for other spaces."""
     if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return None
     sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
@@ -95,18 +119,7 @@ def mask_of(space: Space[Any], mask: Any) -> Array | None:
         raise Misbehaviour(f"the action mask {shown(mask)} does not fit {space}")
     if not all(part.dtype.kind in "biuf" and ((part == 0) | (part == 1)).all() for part in masks):
         raise Misbehaviour(f"the action mask {shown(mask)} has other values than 0 and 1")
-    return np.concatenate([part if part.any() else np.ones_like(part) for part in masks]).astype(np.float32)
-
-
-def is_mask(space: Space[Any], mask: Any) -> bool:
-    """Says whether an environment's mask of its actions is one that `mask_of` reads."""
-    return mask is not None and mask_of(space, mask) is not None
-
-
-def batched(space: Space[Any], actions: Sequence[Any]) -> Any:
-    """Returns actions as a batch: arrays with one entry for each, nested as the space is."""
-    room: Any = create_empty_array(space, len(actions))
-    return concatenate(space, actions, room)
+    return masks
 
 
 def _box(space: spaces.Box, name: str) -> ActionPart:

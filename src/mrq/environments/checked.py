@@ -9,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mrq.environments.actions import given_mask, is_mask
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.making import Environment
 from mrq.environments.options import EnvironmentOptions
@@ -102,7 +101,7 @@ class CheckedEnvironment:
         if not self.spec.choices:
             return False
         observation, info = self._reset(seed)
-        return is_mask(self.translator.action_space, given_mask(info, observation))
+        return self.translator.finds_mask(info, observation)
 
     def _reset(self, seed: int) -> tuple[Any, Any]:
         result = self.environment.reset(seed=seed)

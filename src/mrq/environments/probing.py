@@ -109,7 +109,10 @@ def checked_as_it_is(made: Made, recipe: Recipe) -> CheckedEnvironment | Checked
         return CheckedEnvironment(made, recipe.options, masked)
 
     try:
-        return checked(masked=checked(masked=False).gives_masks(0))
+        found = checked(masked=False)
+        known = checked(masked=found.gives_masks(0))
+        known.translator.remarks = found.translator.remarks
+        return known
     except Misbehaviour as misbehaviour:
         raise _does_not_work(recipe.task, misbehaviour) from misbehaviour
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space
 
-from mrq.environments.actions import action_parts, given_mask, is_mask, mask_of
+from mrq.environments.actions import action_parts, allows_nothing, given_mask, is_mask, mask_of
 from mrq.environments.checks import Misbehaviour
 from mrq.environments.observations import parts_of, unbatched, values_of
 from mrq.environments.options import EnvironmentOptions
@@ -68,6 +68,16 @@ class Translator:
         if not self.spec.masked and is_mask(self.action_space, mask):
             raise Misbehaviour("it gives an action mask that it did not give when it was first reset")
         return self.mask(mask)
+
+    def finds_mask(self, info: Any, observation: Any) -> bool:
+        """Says whether the first reset returned a mask that can be used; remarks on one that allows nothing."""
+        mask = given_mask(info, observation)
+        found = is_mask(self.action_space, mask)
+        if found and allows_nothing(self.action_space, mask):
+            self.remarks.append(
+                "its first action mask allows nothing, so all is allowed; a 1 stands for what is allowed"
+            )
+        return found
 
     def frames(self, observation: Any, actions: Array | None = None, masks: Any = None) -> tuple[Array, bool]:
         """Returns one observation or a batch of them as frames (count, *frame_shape), and whether it was a batch.

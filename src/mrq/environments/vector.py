@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mrq.environments.actions import MASK, batched, given_mask, is_mask
+from mrq.environments.actions import MASK, batched
 from mrq.environments.checked import raises_only_misbehaviour
 from mrq.environments.checks import Misbehaviour, as_array
 from mrq.environments.environments import NO_FAULTS, Faults, failed_at, fault_sentence
@@ -89,7 +89,7 @@ class CheckedVector:
             return False
         observations, info = self._reset(seed=seed)
         first = unbatched(self.translator.observation_space, observations)[0]
-        return is_mask(self.translator.action_space, given_mask(_with_mask(info, 0), first))
+        return self.translator.finds_mask(_with_mask(info, 0), first)
 
     def close(self) -> None:
         """Closes the environments. Their errors are ignored, because nothing can be lost any more."""

@@ -113,13 +113,17 @@ def made_by(make: Callable[[], Made], count: int) -> list[Made]:
     return made
 
 
-def environments_of(identity: Identity, made: Sequence[Made], options: EnvironmentOptions) -> Environments:
+def environments_of(
+    identity: Identity,
+    first: CheckedEnvironment | CheckedVector,
+    others: Sequence[Made],
+    options: EnvironmentOptions,
+) -> Environments:
     """Wraps one agent's environments, in this process."""
-    first = checked_as_it_is(made[0], Recipe(identity.task, options))
     if isinstance(first, CheckedVector):
         return VectorEnvironments([first], [identity.name])
-    others = [CheckedEnvironment(single(one, identity.task), options, first.spec.masked) for one in made[1:]]
-    return LocalEnvironments([first, *others], [identity.name] * len(made))
+    alike = [CheckedEnvironment(single(one, identity.task), options, first.spec.masked) for one in others]
+    return LocalEnvironments([first, *alike], [identity.name] * (1 + len(alike)))
 
 
 def evaluation_environments(

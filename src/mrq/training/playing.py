@@ -11,7 +11,7 @@ import numpy as np
 
 from mrq.bounds import MOST_EPISODES, Between
 from mrq.environments.making import Made
-from mrq.environments.probing import describe_spaces
+from mrq.environments.probing import checked_as_it_is, describe_spaces
 from mrq.environments.rendering import advice
 from mrq.errors import MRQError, one_line
 from mrq.interface import Array, Say
@@ -62,11 +62,12 @@ def play(
             f"{run.task} cannot be filmed beside the untrained agent: a process can only have one of its environments, "
             f"or one agent of {run.title}; leave out --beside-untrained."
         )
-    with closing(environments_of(run.identity, made, recipe.options)) as playing:
+    first = checked_as_it_is(made[0], recipe)
+    with closing(environments_of(run.identity, first, made[1:], recipe.options)) as playing:
         run.check_spaces(describe_spaces(made[0], playing.spec.masked))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
-        ours = environments_of(run.identity, made[: len(identities)], recipe.options)
+        ours = environments_of(run.identity, first, made[1 : len(identities)], recipe.options)
         learner = build_population(identities, ours, run.settings.hyperparameters, chosen, dtype).learner
         with run.restoring():
             learner.load_state_of(len(identities) - 1, tensors, counters.get("learner", counters))
