@@ -84,8 +84,8 @@ class Agents:
         return functions
 
     def _over_agents(self, function: Any) -> Function:
-        # Convolutions of several agents gain nothing side by side, and plain matrices are multiplied fastest.
-        one_by_one = bool(self.spec.images) or len(self.specs) == 1
+        # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best.
+        one_by_one = bool(self.spec.images) or (len(self.specs) == 1 and self.device.type == "cuda")
         return over_agents(function, one_by_one)
 
     @torch.no_grad()
