@@ -12,7 +12,7 @@ PRESETS = {
             "action_embedding": 64,
             "state_action_embedding": 128,
             "batch_size": 128,
-            "random_steps": 500,
+            "random_steps": 1_000,
             "target_period": 100,
         },
         without_gpu="made for machines without a GPU, like this one: small tasks are learned in a minute or two",
