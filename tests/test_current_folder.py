@@ -1,5 +1,9 @@
 """What lies in the folder where a command is given is not imported, unless the user names it."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.command_line import SMALL, mrq, steps_in
@@ -38,6 +42,24 @@ def test_no_command_imports_what_lies_in_the_current_folder(folder):
         code, _, err = mrq(*command, cwd=folder)
         assert code == 0, err
     assert steps_in(folder / run) == [0, 200, 210, 220]
+
+
+COMPILED = """
+import torch
+from mrq.execution import Function
+function = Function(lambda x: x * 2)
+function.compile(print, lambda: print("compiled"))
+print(function(torch.ones(8)).sum().item())
+"""
+
+
+def test_pytorchs_compiler_imports_nothing_from_there(folder, tmp_path_factory):
+    fresh = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}  # what is cached is not tried again
+    code, out, err = mrq("doctor", cwd=folder, **fresh)
+    assert (code, "ok       compiler" in out) == (0, True), out + err
+    python = [sys.executable, "-P", "-c", COMPILED]
+    ended = subprocess.run(python, cwd=folder, env=os.environ | fresh, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == ["compiled", "16.0"]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -22,7 +22,7 @@ ALLOWED = {
     "files": set(),
     "markdown": {"printable"},
     "version": set(),
-    "execution": set(),
+    "execution": {"processes"},
     "interface": {"errors", "execution"},
     "memory": {"errors"},
     "padding": set(),

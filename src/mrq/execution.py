@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mrq.processes import only_installed_modules
+
 OnFailure = Callable[[Exception], None]
 OnSuccess = Callable[[], None]
 _numbers = count()
@@ -54,7 +56,8 @@ class Function:
         if self._compiled is None:
             return self._function(*arguments)
         try:
-            result = self._compiled(*arguments)
+            with only_installed_modules():  # compiling starts other processes
+                result = self._compiled(*arguments)
         except Exception as error:
             self._compiled = None
             self._on_failure(error)
@@ -194,7 +197,8 @@ def being_compiled() -> bool:
 def can_compile(device: torch.device) -> bool:
     """Finds out whether there is a working compiler."""
     try:
-        torch.compile(lambda x: x + 1)(torch.ones(8, device=device))
+        with only_installed_modules():
+            torch.compile(lambda x: x + 1)(torch.ones(8, device=device))
     except Exception:
         return False
     return True

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import resource_tracker
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -100,6 +100,11 @@ def environment_variables(values: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def only_installed_modules() -> AbstractContextManager[None]:
+    """Keeps a Python that is started meanwhile from importing what happens to lie in the current folder."""
+    return environment_variables({SAFE_PATH: "1"})
 
 
 @contextmanager

@@ -90,3 +90,10 @@ def test_wrappers_have_their_arguments_as_json_or_as_a_python_dictionary():
 def test_what_cannot_be_meant_gets_one_sentence(options, words):
     with pytest.raises(MRQError, match=words):
         EnvironmentOptions(**options)
+
+
+def test_more_wrappers_than_can_be_stacked_are_refused():
+    clip = "gymnasium.wrappers:ClipAction"
+    assert len(EnvironmentOptions(wrapper=(clip,) * 100).wrappers) == 100
+    with pytest.raises(MRQError, match="there are 3,000 wrappers; give at most 100"):
+        EnvironmentOptions(wrapper=(clip,) * 3_000)

@@ -193,6 +193,14 @@ def test_options_that_do_not_work_get_one_sentence(options, words):
         ("Ant-v5", {"env_kwargs": ("xml_file=/etc/passwd",)}, "the argument '/etc/passwd'"),
         ("GymV26Environment-v0", {"env_kwargs": ("env_id=os:abort",)}, "the argument 'os:abort'"),
         ("FrozenLake-v1", {"eval_env_kwargs": ("a={'b': ['../c']}",)}, "the argument '../c'"),
+        ("Pendulum-v1", {"env_kwargs": ("render_mode=human",)}, "the argument render_mode, which can open windows"),
+        ("Pendulum-v1", {"wrapper": ("gymnasium.wrappers:TimeLimit:{'max_episode_steps': 5_000}",)}, ""),
+        ("Pendulum-v1", {"wrapper": ("gymnasium.wrappers:FrameStackObservation:{'stack_size': 4}",)}, ""),
+        (
+            "Pendulum-v1",
+            {"wrapper": ("gymnasium.wrappers:FrameStackObservation:{'stack_size': 1_000_000_000}",)},
+            "the argument stack_size of gymnasium.wrappers:FrameStackObservation, which is 1,000,000,000",
+        ),
     ],
 )
 def test_what_could_run_a_strangers_code_is_known(task, options, code):

@@ -23,6 +23,7 @@ SMALLEST_SIDE, LARGEST_SIDE = 32, 512  # of images
 LONGEST_TEXT = 1_000  # characters
 UNREADABLE = (ValueError, SyntaxError, MemoryError, RecursionError, TypeError)  # what reading a literal or JSON raises
 OPENING = ("[", "{", "(", '"', "'")  # of a literal or JSON that is not plain text
+MOST_WRAPPERS = 100
 MOST_VALUES = 65_536  # of what is seen or chosen one-hot, together
 
 
@@ -67,6 +68,8 @@ class EnvironmentOptions:
     def __post_init__(self) -> None:
         check_fields(self, option)
         self.kwargs(in_evaluations=True)
+        if len(self.wrapper) > MOST_WRAPPERS:
+            raise MRQError(f"there are {len(self.wrapper):,} wrappers; give at most {MOST_WRAPPERS}.")
         for wrapper, text in zip(self.wrappers, self.wrapper, strict=True):
             module, _, name = wrapper.place.partition(":")
             if not (module and name):

@@ -27,6 +27,7 @@ HARMLESS = {
 WITH_MEMORY = {"NormalizeObservation", "NormalizeReward"}
 # From the innermost one on, the order in which gymnasium.make wraps an environment; all other wrappers come last.
 ORDER: dict[type, int] = {PassiveEnvChecker: 0, OrderEnforcing: 1, TimeLimit: 2}
+LARGEST_ARGUMENT = 1_000  # of a wrapper; a stack or a skip of more could fill the memory, or never end
 PLAIN_TEXT = re.compile(r"[\w +-]*")  # names neither a file nor code
 
 
@@ -63,6 +64,12 @@ class Recipe(NamedTuple):
         for text in _texts_in(arguments):
             if not PLAIN_TEXT.fullmatch(text):
                 return f"the argument {text!r}"
+        if any("render_mode" in kwargs for kwargs in arguments):
+            return "the argument render_mode, which can open windows"
+        for wrapper in options.wrappers:
+            for name, value in wrapper.kwargs.items():
+                if isinstance(value, int) and value > LARGEST_ARGUMENT and not wrapper.place.endswith(":TimeLimit"):
+                    return f"the argument {name} of {wrapper.place}, which is {value:,}"
         return ""
 
 

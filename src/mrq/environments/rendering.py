@@ -21,7 +21,7 @@ def chosen_renderer() -> str:
     return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
 
 
-def advice(error: Exception) -> str:
+def advice(error: BaseException) -> str:
     """Returns why rendering failed and what to do about it, as a part of a message."""
     named = os.environ.get("MUJOCO_GL")
     if named:

@@ -14,6 +14,7 @@ from mrq.environments.making import Made, single
 from mrq.environments.options import EnvironmentOptions
 from mrq.environments.probing import Probe, checked_as_it_is, probe
 from mrq.environments.recipe import Recipe
+from mrq.environments.sources import refuse_repeated
 from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
@@ -21,6 +22,7 @@ from mrq.interface import Identity
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
+SIDE_BY_SIDE = "several environments are stepped side by side"
 
 
 def try_tasks(tasks: Sequence[str], settings: Settings) -> dict[str, Probe]:
@@ -79,6 +81,7 @@ def make_environments(
     if processes == 0:
         pairs = zip(recipes, specs, strict=True)
         made = [CheckedEnvironment(recipe.make_one(), recipe.options, spec.masked) for recipe, spec in pairs]
+        refuse_repeated([one.environment for one in made], SIDE_BY_SIDE)
         environments = LocalEnvironments(made, names)
         for name, spec, found in zip(names, specs, environments.specs, strict=True):
             refuse_changed_spaces(name, spec, found)
@@ -110,6 +113,7 @@ def made_by(make: Callable[[], Made], count: int) -> list[Made]:
     with suppress(MRQError):
         while len(made) < count and not isinstance(made[0], VectorEnv):
             made.append(make())
+    refuse_repeated(made, SIDE_BY_SIDE)
     return made
 
 
