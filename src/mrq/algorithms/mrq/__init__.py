@@ -5,12 +5,12 @@ from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.presets import PRESETS
 from mrq.algorithms.mrq.variants import VARIANTS
 
-SECONDS_OF_COMPILING = 45.0  # on two cores; benchmarks/speed.md has what it saves
+SECONDS_OF_COMPILING = 50.0  # on two cores; benchmarks/speed.md has what it saves
 
 
 def _updates_worth_compiling(h: Hyperparameters) -> float:
     """Returns how many updates repay compiling on a CPU: the larger they are, the more each of them saves."""
-    seconds_saved = 0.002 + 0.004 * h.batch_size * h.hidden_width / 128**2
+    seconds_saved = 0.010 + 0.0034 * h.batch_size * h.hidden_width / 128**2
     return SECONDS_OF_COMPILING / seconds_saved
 
 

@@ -15,6 +15,6 @@ PRESETS = {
             "random_steps": 1_000,
             "target_period": 100,
         },
-        without_gpu="made for machines without a GPU, like this one: about ten times as many steps/s",
+        without_gpu="made for machines without a GPU, like this one: 8 to 20 times as many steps/s",
     ),
 }
