@@ -69,6 +69,8 @@ def test_a_preset_has_folders_of_its_own_and_no_variants(tmp_path):
     assert made[0].path == tmp_path / "MR.Q-small" / "gym" / "Hopper-v4" / "seed-0"
     assert made[0].name == "gym/Hopper-v4 (seed 0), MR.Q small"
     assert made[0].settings.hyperparameters == DEFAULT.preset("small")
+    rows = overview({job: state_of(job)[:2] for job in made}, "cpu")
+    assert [row[-1] for row in rows[1:]] == ["unknown", "unknown", "unknown"]  # its speed was not measured
     with pytest.raises(MRQError, match="give either --variants or --preset"):
         jobs(["gym/Hopper-v4"], [DEFAULT], ["no-lap"], [0], settings, tmp_path)
 

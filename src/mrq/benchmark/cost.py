@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from mrq.algorithms.algorithm import DEFAULT_PRESET
 from mrq.algorithms.registry import default_algorithm
 from mrq.benchmark.matrix import Job, RunState
 from mrq.environments.tasks import suite_of
 
-# Environment steps per second, of all agents of a fleet together. Only the default algorithm was measured.
+# Environment steps per second, of all agents of a fleet together. Only the default algorithm and preset were measured.
 SPEEDS: dict[str, dict[str, float]] = {
     "cuda": {"gym": 3_600, "dmc": 2_600, "dmc-visual": 220, "atari": 320},  # one H200, 16 cores
     "cpu": {"gym": 7, "dmc": 7, "dmc-visual": 1.5, "atari": 1.5},  # two cores
@@ -33,7 +34,9 @@ def overview(states: Mapping[Job, tuple[RunState, int]], device: str) -> list[li
 def _hours(jobs: Sequence[Job], states: Mapping[Job, tuple[RunState, int]], speed: float) -> float | None:
     """Returns the hours that one algorithm's jobs still take; None if its speed was not measured."""
     left = sum(job.settings.total_steps - states[job][1] for job in jobs if states[job][0].due)
-    measured = jobs[0].settings.algorithm is default_algorithm()
+    algorithm = jobs[0].settings.algorithm
+    preset, _ = algorithm.closest_preset(jobs[0].settings.hyperparameters)
+    measured = algorithm is default_algorithm() and preset == DEFAULT_PRESET
     return left / speed / 3_600 if measured or not left else None
 
 
