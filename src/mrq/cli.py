@@ -344,12 +344,12 @@ def refuse_unusable(argument: str, before: str) -> None:
         raise MRQError(f"the argument {argument!r} has characters that no name can have; give another one.")
 
 
-def asked(arguments: Sequence[str], option: str, default: str) -> str:
+def asked(arguments: Sequence[str], flag: str, default: str) -> str:
     """Finds what an option is given on the command line, before the others are known; of several names, the first."""
     found = default
     for argument, following in pairwise([*arguments, ""]):
         name, _, value = argument.partition("=")
-        if name == option:
+        if name == flag:
             found = value or following  # a repeated option replaces the one before
     return default if found.startswith("-") or not found else found
 

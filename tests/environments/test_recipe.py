@@ -199,8 +199,15 @@ def test_options_that_do_not_work_get_one_sentence(options, words):
         (
             "Pendulum-v1",
             {"wrapper": ("gymnasium.wrappers:FrameStackObservation:{'stack_size': 1_000_000_000}",)},
-            "the argument stack_size of gymnasium.wrappers:FrameStackObservation, which is 1,000,000,000",
+            "the argument 1,000,000,000 of gymnasium.wrappers:FrameStackObservation",
         ),
+        (
+            "Pendulum-v1",
+            {"wrapper": ("gymnasium.wrappers:ResizeObservation:{'shape': [84, 1_000_000]}",)},
+            "the argument 1,000,000 of gymnasium.wrappers:ResizeObservation",
+        ),
+        ("Pendulum-v1", {"wrapper": ("gymnasium.wrappers:ResizeObservation:{'shape': [84, 84]}",)}, ""),
+        ("FrozenLake-v1", {"env_kwargs": ("a=[b'x']",)}, "the argument b'x'"),
     ],
 )
 def test_what_could_run_a_strangers_code_is_known(task, options, code):

@@ -9,6 +9,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
+from mrq.bounds import shown
 from mrq.environments.contacts import EarlierMargins
 from mrq.environments.making import Environment, Made, has_paper_contacts, import_module, layers, make, single
 from mrq.environments.options import EnvironmentOptions, Wrapper, texts
@@ -61,15 +62,15 @@ class Recipe(NamedTuple):
                 return f"the wrapper {wrapper.place}"
         options = self.options
         arguments = [options.kwargs(), options.kwargs(in_evaluations=True), *(one.kwargs for one in options.wrappers)]
-        for text in _texts_in(arguments):
-            if not PLAIN_TEXT.fullmatch(text):
+        for text in _values_in(arguments):
+            if isinstance(text, bytes) or (isinstance(text, str) and not PLAIN_TEXT.fullmatch(text)):
                 return f"the argument {text!r}"
         if any("render_mode" in kwargs for kwargs in arguments):
             return "the argument render_mode, which can open windows"
         for wrapper in options.wrappers:
-            for name, value in wrapper.kwargs.items():
-                if isinstance(value, int) and value > LARGEST_ARGUMENT and not wrapper.place.endswith(":TimeLimit"):
-                    return f"the argument {name} of {wrapper.place}, which is {value:,}"
+            for value in [] if wrapper.place.endswith(":TimeLimit") else _values_in(wrapper.kwargs):
+                if isinstance(value, int) and value > LARGEST_ARGUMENT:
+                    return f"the argument {shown(value)} of {wrapper.place}"
         return ""
 
 
@@ -157,12 +158,10 @@ def _is_of_gymnasium(wrapper: Wrapper, names: set[str]) -> bool:
     return name in names and (module == GYMNASIUM or module.startswith(f"{GYMNASIUM}."))
 
 
-def _texts_in(value: Any) -> list[str]:
-    """Returns every text in nested arguments, except for names."""
-    if isinstance(value, str):
-        return [value]
+def _values_in(value: Any) -> list[Any]:
+    """Returns every text, number or other single value in nested arguments, except for names."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple | set):
-        return [] if not isinstance(value, bytes) else [repr(value)]
-    return [text for part in value for text in _texts_in(part)]
+        return [value]
+    return [single for part in value for single in _values_in(part)]

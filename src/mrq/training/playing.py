@@ -165,5 +165,5 @@ def _picture(environment: Made) -> Array:
     is_picture = isinstance(picture, np.ndarray) and picture.dtype == np.uint8 and picture.ndim == 3
     if not is_picture or picture.shape[2] not in (1, 3, 4):
         raise MRQError("the environment cannot be filmed: its render() does not return a picture for rgb_array.")
-    even: Array = picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]  # as the MP4 codec needs sides
+    even: Array = picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]  # the MP4 codec needs even sides
     return even
