@@ -100,10 +100,10 @@ KINDS = pytest.mark.parametrize(
     [
         (lambda: gym.make("Pendulum-v1"), 110),
         (lambda: gym.make("CartPole-v1"), 110),
-        (HybridTarget, 70),
-        (Masked, 70),
+        (HybridTarget, 80),
+        (Masked, 80),
         pytest.param(Pixels, 62, marks=pytest.mark.slow),
-        pytest.param(Workshop, 56, marks=pytest.mark.slow),
+        pytest.param(Workshop, 60, marks=pytest.mark.slow),
     ],
     ids=["box", "discrete", "hybrid", "masked", "pixels", "parts"],
 )

@@ -103,7 +103,8 @@ def test_frames_in_pinned_host_memory_are_sampled_as_those_on_the_device(
     before = torch.cuda.memory_allocated()
     on_device = captured(population(Pixels, (0, 1), small, device=GPU))
     between = torch.cuda.memory_allocated()
-    monkeypatch.setattr(allocation, "available_memory", lambda device: 1_000)
+    free = {"cuda": 100_000, "cpu": 1_000_000_000}  # bytes
+    monkeypatch.setattr(allocation, "available_memory", lambda device: free[device.type])
     on_host = captured(population(Pixels, (0, 1), small, device=GPU))
     after = torch.cuda.memory_allocated()
     assert (between - before) - (after - between) > on_device.replay.frames.nbytes / 2
