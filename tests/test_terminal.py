@@ -51,7 +51,9 @@ def test_a_table_has_one_line_per_row_in_aligned_columns(capsys):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_progress_bar_shows_names_as_they_are(name, terminal, capsys):
     bar = ProgressBar()
-    bar.training_begins(Training([Identity(HOSTILE[name], 0)], steps=0, total_steps=10, random_steps=0))
+    bar.training_begins(
+        Training([Identity(HOSTILE[name], 0)], steps=0, total_steps=10, random_steps=0, returns=[[]], learner=None)
+    )
     bar.message(f"{HOSTILE[name]}: stopped")
     bar.training_ends(10)
     lines = [OURS.sub("", line) for line in capsys.readouterr().out.split("\n")]

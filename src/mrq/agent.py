@@ -2,7 +2,7 @@
 
 import operator
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,12 @@ import numpy as np
 
 from mrq.algorithms.registry import hyperparameters_from
 from mrq.bounds import check_values, shown
+from mrq.callbacks import CallbackLike, callbacks_from
 from mrq.environments.actions import batched, given_mask
+from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
-from mrq.environments.making import Made
+from mrq.environments.making import Made, single
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import checked_as_it_is, describe_spaces, spaces_of, try_out
 from mrq.environments.recipe import Recipe
@@ -37,6 +39,7 @@ from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
 from mrq.training.evaluation import choose_actions
+from mrq.training.film import rendered
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
@@ -135,21 +138,33 @@ class MRQ:
 
     def learn(
         self,
-        total_steps: int,
+        total_steps: int | None = None,
+        callback: CallbackLike | Sequence[CallbackLike] | None = None,
         *,
-        callback: Callable[[Self], bool | None] | None = None,
         evaluate_every: int = 0,
         run_folder: str | Path | None = None,
         progress_bar: bool = False,
+        total_timesteps: int | None = None,
+        reset_num_timesteps: bool = False,
     ) -> Self:
-        """Trains for `total_steps` more environment steps.
+        """Trains for `total_steps` more environment steps; `total_timesteps` is Stable-Baselines3's name for them.
 
-        `callback` is called after every step and stops the training by returning False. `evaluate_every` and
+        `callback` is one or several of mrq.callbacks, or a function of the agent that is called after every step;
+        False stops the training. `evaluate_every` and
         `run_folder` do what they do on the command line: evaluations every so many steps, printed as they come, and
         a folder with evaluations.csv, TensorBoard events and checkpoints. Ctrl-C stops early and keeps what was
         learned.
         """
-        more = _whole(total_steps, "total_steps")
+        given = [number for number in (total_steps, total_timesteps) if number is not None]
+        if len(given) != 1:
+            raise MRQError("learn takes the number of steps to train for, once: learn(10_000).")
+        if reset_num_timesteps:
+            raise MRQError(
+                "reset_num_timesteps must be False: exploration and evaluations go by the steps that the agent has "
+                "taken; make a new MRQ to begin again."
+            )
+        more = _whole(given[0], "total_steps")
+        callbacks = callbacks_from(callback, self)
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
         evaluate_every = _whole(evaluate_every, "evaluate_every")
@@ -161,14 +176,13 @@ class MRQ:
         if not population.compiled and worth_compiling(settings, population.device):
             compile_if_possible(population.works, population.device, say, required=settings.compile == "on")
         listeners: list[Listener] = [ProgressBar()] if progress_bar or evaluate_every > 0 else []
-        if callback is not None:
-            listeners.append(_AfterEveryStep(lambda: callback(self)))
         interrupted = train_runs(
             population,
             evaluation_environments,
             [] if run_folder is None else [self._recording_at(Path(run_folder).absolute(), settings)],
             settings,
             Listeners(listeners),
+            callbacks,
         )
         if interrupted.number == signal.SIGTERM:
             signal.raise_signal(signal.SIGTERM)  # everything is saved; the program decides what follows
@@ -219,6 +233,12 @@ class MRQ:
         remembered = PredictionState(history.frames, chosen) if remembers else None
         return batched(self.action_space, actions) if is_batch else actions[0], remembered
 
+    def environment_to_film(self) -> CheckedEnvironment:
+        """Makes an environment like those of the agent's evaluations, which renders pictures."""
+        make = maker_of(self._source, "films need an environment of their own", in_evaluations=True)
+        made = single(make(**rendered()), self.task)
+        return CheckedEnvironment(made, self._settings.environment, self._translator.spec.masked)
+
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.
 
@@ -227,7 +247,7 @@ class MRQ:
         path = Path(path).absolute()
         run = self._open(path) if occupied(path) else self._create(path, self._settings)
         try:
-            run.extend(max(run.settings.total_steps, self.num_timesteps))
+            run.change(steps=max(run.settings.total_steps, self.num_timesteps))
             save(self._population, [run], LearningCurve([run]), [0])
         finally:
             run.close()
@@ -276,7 +296,7 @@ class MRQ:
             self._folder = path
             return run
         run = self._open(path)
-        run.extend(settings.total_steps)
+        run.change(steps=settings.total_steps)
         run.check_evaluations(self._loaded)
         run.rewind(self._population.evaluated_at)
         return run
@@ -312,16 +332,6 @@ class MRQ:
         try_out(made[0], Recipe(self.task, options))
         first = checked_as_it_is(made[0], Recipe(self.task, options))
         return environments_of(Identity(self.task, self.seed), first, made[1:], options)
-
-
-class _AfterEveryStep(Listener):
-    """Calls a function after every step, which stops the training by returning False."""
-
-    def __init__(self, function: Callable[[], bool | None]) -> None:
-        self._function = function
-
-    def step(self, steps: int, steps_per_second: float) -> bool | None:
-        return self._function()
 
 
 def _checked_start(state: PredictionState, episode_start: Any) -> Array:

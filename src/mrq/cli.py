@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -71,6 +72,8 @@ class Evaluate:
     """Take the most likely discrete action, rather than sampling as the paper's evaluations do."""
     video: Path | None = None
     """Also film the first episodes, up to 1,000 frames, as .mp4 or .gif."""
+    best: bool = False
+    """Play with the policy of the best evaluation, rather than the latest one."""
     beside_untrained: bool = False
     """Show the untrained agent in the video too, on the left, in the same episodes."""
     device: str = "auto"
@@ -96,6 +99,7 @@ class Evaluate:
             say,
             trust=self.trust,
             environment=self.env,
+            best=self.best,
             beside_untrained=self.beside_untrained,
         )
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
@@ -111,6 +115,10 @@ class Resume:
     """Run folders; those that stand at the same step train together."""
     steps: int | None = None
     """Train up to this step instead of the one first asked for."""
+    stop_at_return: float | None = None
+    """Another --stop-at-return than the runs had; inf for none."""
+    patience: int | None = None
+    """Another --patience than the runs had; 0 for none."""
     trust: bool = False
     """The run folders may bring code that is run: modules that their environments name, and pickled files."""
     env: str | None = None
@@ -121,7 +129,13 @@ class Resume:
         from mrq.training.runs import resume
         from mrq.training.summary import conclude
 
-        conclude(resume(self.run_folders, self.steps, ProgressBar(), trust=self.trust, environment=self.env))
+        changes: dict[str, Any] = {}
+        if self.stop_at_return is not None:
+            changes["stop_at_return"] = None if self.stop_at_return == inf else self.stop_at_return
+        if self.patience is not None:
+            changes["patience"] = self.patience
+        shown = ProgressBar()
+        conclude(resume(self.run_folders, self.steps, shown, None, self.trust, self.env, changes))
 
 
 @dataclass(frozen=True)
@@ -244,6 +258,8 @@ class Bench:
 
         if self.settings.environment != EnvironmentOptions():
             raise MRQError("`mrq bench` runs the paper's tasks as they are; use `mrq train` for other environments.")
+        if self.settings.stop_at_return is not None or self.settings.patience:
+            raise MRQError("`mrq bench` trains to the end: leave out --stop-at-return and --patience.")
         if self.engine == "local" and self.cluster != Cluster():
             raise MRQError("--address, --gpus-per-fleet and --cpus-per-fleet are for --engine ray.")
         request = Request(

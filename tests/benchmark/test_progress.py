@@ -23,7 +23,7 @@ def clock(monkeypatch):
 def test_progress_is_sent_at_the_beginning_every_second_and_at_evaluations(clock):
     sent = []
     sender = ProgressSender(sent.append)
-    sender.training_begins(Training([FIRST, SECOND], 10, 100, 12))
+    sender.training_begins(Training([FIRST, SECOND], 10, 100, 12, [[], []], None))
     clock[0] = 0.9
     sender.step(11, 50.0)
     assert sent == [Progress(10, 0.0, {}, None)]
@@ -49,7 +49,7 @@ def test_progress_is_sent_at_the_beginning_every_second_and_at_evaluations(clock
 def test_another_training_begins_without_returns(clock):
     sent = []
     sender = ProgressSender(sent.append)
-    sender.training_begins(Training([FIRST], 0, 100, 0))
+    sender.training_begins(Training([FIRST], 0, 100, 0, [[]], None))
     sender.evaluation(0, {0: Evaluation([1.0], [5])}, np.zeros(1))
-    sender.training_begins(Training([SECOND], 50, 100, 0))
+    sender.training_begins(Training([SECOND], 50, 100, 0, [[]], None))
     assert sent[-1] == Progress(50, 0.0, {}, None)

@@ -13,7 +13,7 @@ from mrq.environments.environments import EnvironmentFault
 from mrq.interface import Identity
 from mrq.training.episodes import Episode
 from mrq.training.evaluation import Evaluation
-from mrq.training.listeners.listener import Listener, Listeners, Training
+from mrq.training.listeners.listener import Listener
 from mrq.training.listeners.progress_bar import ProgressBar
 from mrq.training.runs import resume, start
 from mrq.training.settings import Settings
@@ -32,7 +32,10 @@ def settings(small):
 def test_events_and_their_order(settings, tmp_path):
     recording, identities = Recording(), [Identity(COUNTING, seed) for seed in (0, 1)]
     start(identities, settings, tmp_path, recording)
-    assert recording.all("training_begins") == [Training(identities, steps=0, total_steps=75, random_steps=50)]
+    (training,) = recording.all("training_begins")
+    assert training.identities == identities
+    assert (training.steps, training.total_steps, training.random_steps) == (0, 75, 50)
+    assert training.returns == [[], []]
     assert [steps for steps, _ in recording.all("step")] == list(range(1, 76))
     others = [(name, *arguments[:1]) for name, *arguments in recording.events if name not in ("step", "message")]
     # Counting's episodes take 7, 3 and 12 steps, then 7 again.
@@ -84,21 +87,39 @@ def test_what_events_tell(settings, tmp_path):
     assert all(pace >= 0 for _, pace in recording.all("step"))
 
 
-class Stopping(Listener):
-    """Stops the training at a step."""
+class Stopping(Recording):
+    """Stops the training at a step, or at an event of another name."""
 
-    def __init__(self, at):
-        self.at = at
+    def __init__(self, at=None, event="step"):
+        super().__init__()
+        self.at, self.event = at, event
+
+    def __str__(self):
+        return "it has seen enough"
 
     def step(self, steps, steps_per_second):
-        return steps < self.at
+        super().step(steps, steps_per_second)
+        return not (self.event == "step" and steps == self.at)
+
+    def evaluation(self, steps, evaluations, seconds):
+        super().evaluation(steps, evaluations, seconds)
+        return self.event != "evaluation"
+
+    def episodes_end(self, steps, episodes):
+        super().episodes_end(steps, episodes)
+        return self.event != "episodes_end"
+
+    def metrics(self, steps, metrics, steps_per_second):
+        super().metrics(steps, metrics, steps_per_second)
+        return self.event != "metrics"
 
 
 def test_a_listener_stops_the_training_by_returning_false(settings, tmp_path):
-    recording = Recording()
-    outcome = start([Identity(COUNTING, 0)], settings, tmp_path, Listeners([Stopping(30), recording]))
-    assert [steps for steps, _ in recording.all("step")] == list(range(1, 31)), "the others are told of that step too"
-    assert recording.events[-2:] == [("checkpoint", 30, 0), ("training_ends", 30)]
+    recording = Stopping(30)
+    outcome = start([Identity(COUNTING, 0)], settings, tmp_path, recording)
+    assert [steps for steps, _ in recording.all("step")] == list(range(1, 31))
+    stopped = ("message", "stopped at step 30: it has seen enough")
+    assert recording.events[-3:] == [("checkpoint", 30, 0), stopped, ("training_ends", 30)]
     assert (outcome.interrupted, outcome.runs[0].step, outcome.runs[0].unfinished) == (None, 30, True)
     resumed = Recording()
     resume([outcome.runs[0].path], None, resumed, trust=True)
@@ -106,6 +127,23 @@ def test_a_listener_stops_the_training_by_returning_false(settings, tmp_path):
     assert (training.steps, training.total_steps) == (30, 75)
     assert [steps for steps, _ in resumed.all("step")] == list(range(31, 76))
     assert [steps for steps, *_ in resumed.all("evaluation")] == [50, 75]
+
+
+@pytest.mark.parametrize(("event", "step"), [("evaluation", 0), ("episodes_end", 7), ("metrics", 70)])
+def test_every_event_of_the_loop_can_stop_the_training(event, step, settings, small, tmp_path):
+    recording = Stopping(event=event)
+    start([Identity(COUNTING, 0)], replace(settings, hyperparameters=small), tmp_path, recording)
+    assert recording.events[-1] == ("training_ends", step)
+
+
+def test_a_listener_may_stop_the_training_before_it_begins(settings, tmp_path):
+    class Full(Recording):
+        def training_begins(self, training):
+            return False
+
+    recording = Full()
+    (run,) = start([Identity(COUNTING, 0)], settings, tmp_path, recording).runs
+    assert (run.step, run.unfinished, recording.all("step")) == (0, True, [])
 
 
 def test_a_signal_ends_the_training_with_a_checkpoint(settings, tmp_path):

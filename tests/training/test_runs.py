@@ -61,7 +61,7 @@ def test_an_interrupted_last_evaluation_is_repeated(settings, tmp_path, monkeypa
 
 def test_finished_runs_do_not_keep_others_from_being_resumed(settings, tmp_path):
     short, longer = (trained(replace(settings, steps=steps), tmp_path, seed) for seed, steps in enumerate((20, 60)))
-    RunFolder(short.path).extend(30)
+    RunFolder(short.path).change(steps=30)
     recording = Recording()
     outcome = resume([longer.path, short.path], None, recording)
     assert [run.path for run in outcome.runs] == [short.path]

@@ -118,6 +118,14 @@ class Learner(Protocol):
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
         """Restores what `state_of` returned."""
 
+    def policy_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Returns that part of an agent's state that acting needs; by default all of it."""
+        return self.state_of(agent)
+
+    def load_policy_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        """Restores what `policy_of` or `state_of` returned, as far as acting needs it."""
+        self.load_state_of(agent, tensors, counters)
+
 
 @dataclass(frozen=True)
 class Preset:

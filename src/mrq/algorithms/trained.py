@@ -36,9 +36,18 @@ class Trained:
         """Returns how many numbers one agent learns."""
         return sum(shape.numel() for network in self._shapes[agent].values() for shape in network.values())
 
+    def networks_of(self, agent: int) -> dict[str, Tensor]:
+        """Returns one agent's parameters by name."""
+        return _on_host(self._own(agent, learned_alone=True))
+
+    def load_networks_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
+        """Restores what `networks_of` returned, or that part of what `state_of` did."""
+        for name, tensor in self._own(agent, learned_alone=True).items():
+            restore(tensor, tensors, name)
+
     def state_of(self, agent: int) -> dict[str, Tensor]:
         """Returns one agent's parameters, targets and moments by name, and how often each network stepped."""
-        tensors = {name: tensor.cpu().contiguous() for name, tensor in self._own(agent).items()}
+        tensors = _on_host(self._own(agent))
         steps = {f"steps.{network}": self._step_counts(network)[0].cpu() for network in self.networks}
         return tensors | steps
 
@@ -54,16 +63,22 @@ class Trained:
         """Returns one count per parameter; all are the same."""
         return list(self.moments[network].steps.values())
 
-    def _own(self, agent: int) -> dict[str, Tensor]:
-        """Returns one agent's tensors by name, without padding."""
+    def _own(self, agent: int, learned_alone: bool = False) -> dict[str, Tensor]:
+        """Returns one agent's tensors by name, without padding; all of them, or what it learned alone."""
         tensors = {}
         for network, parameters in self.networks.items():
-            moments = self.moments[network]
-            kinds = {"": parameters, "mean.": moments.means, "square.": moments.squares}
-            if network in self.targets:
-                kinds["target."] = self.targets[network]
+            kinds = {"": parameters}
+            if not learned_alone:
+                moments = self.moments[network]
+                kinds |= {"mean.": moments.means, "square.": moments.squares}
+                if network in self.targets:
+                    kinds["target."] = self.targets[network]
             for kind, of_kind in kinds.items():
                 for name, tensor in of_kind.items():
                     own: tuple[int | slice, ...] = (agent, *within(self._shapes[agent][network][name]))
                     tensors[f"{kind}{network}.{name}"] = tensor[own]
         return tensors
+
+
+def _on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}

@@ -1,6 +1,7 @@
 """One agent of Stable-Baselines3 as a learner."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -75,22 +76,34 @@ class StableLearner(Learner):
 
     def state_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Returns the bytes of the library's own files."""
-        files = {"model": _written(self._model.save)}
+        files, counters = self.policy_of(agent)
         if self._has_replay:
             files["replay"] = _written(self._model.save_replay_buffer)
-        return files, {}
+        return files, counters
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
-        try:
-            self._made = self._library.load(_readable(tensors["model"]), self._environment, device=self.device)
-            if self._has_replay:
+        self.load_policy_of(agent, tensors, counters)
+        if self._has_replay:
+            with self._reading():
                 self._made.load_replay_buffer(_readable(tensors["replay"]))
+        self.expect(self._total_steps)
+
+    def policy_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {"model": _written(self._model.save)}, {}
+
+    def load_policy_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        with self._reading():
+            self._made = self._library.load(_readable(tensors["model"]), self._environment, device=self.device)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             raise MRQError(
                 f"Stable-Baselines3 cannot read the checkpoint of {self._identity.name} ({one_line(error)}); install "
                 "the version that is named in the run's run.json."
             ) from error
-        self.expect(self._total_steps)
 
     @property
     def _model(self) -> Any:

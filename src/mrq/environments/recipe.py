@@ -48,9 +48,9 @@ class Recipe(NamedTuple):
             made = _wrapped(made, wrapper)
         return made
 
-    def make_one(self) -> Environment:
-        """Makes the environment; refuses a VectorEnv."""
-        return single(self.make(), self.task)
+    def make_one(self, **kwargs: Any) -> Environment:
+        """Makes the environment, with further keyword arguments; refuses a VectorEnv."""
+        return single(self.make(**kwargs), self.task)
 
     @property
     def code(self) -> str:

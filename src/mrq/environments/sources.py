@@ -35,12 +35,17 @@ def made_from(source: Recipe | Made | Callable[[], Made]) -> Made:
     return made
 
 
-def maker_of(source: Recipe | Made | Callable[[], Made], need: str, in_evaluations: bool = False) -> Callable[[], Made]:
-    """Returns what makes more environments like the source's; `need` says why, for messages."""
+def maker_of(
+    source: Recipe | Made | Callable[[], Made], need: str, in_evaluations: bool = False
+) -> Callable[..., Made]:
+    """Returns what makes more environments like the source's; `need` says why, for messages.
+
+    It takes further keyword arguments, which a function of the user's is not given.
+    """
     if isinstance(source, Recipe):
         return source._replace(in_evaluations=in_evaluations).make
     if not isinstance(source, gym.Env | VectorEnv):
-        return lambda: made_from(source)
+        return lambda **_: made_from(source)
     refusal = MRQError(f"{need}: give MRQ an id, or a function that makes one.")
     if isinstance(source, VectorEnv):
         if source.spec is None or isinstance(source, VectorWrapper):  # a spec does not record wrappers of a VectorEnv

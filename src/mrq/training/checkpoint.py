@@ -119,6 +119,13 @@ def _fill(
     _write(aside / DOCUMENT, [memoryview(text)])
 
 
+def remove_all_but(checkpoint: Path) -> None:
+    """Removes all other checkpoints in its folder."""
+    for other in _finished(checkpoint.parent):
+        if other != checkpoint:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 def newest_sound(folder: Path, read: Callable[[Path], Result], say: Callable[[str], None]) -> Result | None:
     """Returns what `read` makes of the latest checkpoint, or of the one before if that is damaged; None without any."""
     damage: Damage | None = None

@@ -12,7 +12,7 @@ from mrq.errors import MRQError
 from mrq.training.checkpoint import CheckpointFault
 from mrq.training.episodes import Episode
 from mrq.training.evaluation import evaluate
-from mrq.training.listeners.listener import Listener, Training
+from mrq.training.listeners.listener import CallbackFault, Listener, Listeners, Training
 from mrq.training.pace import Pace
 from mrq.training.population import LossFault, Population
 from mrq.training.run_folder import RunFolder
@@ -24,7 +24,7 @@ def train(
     evaluation_environments: Environments | None,  # None: no evaluations
     runs: Sequence[RunFolder],  # one per agent, or none at all
     settings: Settings,
-    listener: Listener,
+    listener: Listeners,
     interrupted: Callable[[], bool],
 ) -> None:
     """Trains until `settings.total_steps`, or until stopped; either way the runs end with a checkpoint.
@@ -39,9 +39,9 @@ def train(
     population.on_fault = partial(_leave_behind, population, runs, listener)
     population.active[:] = True  # agents that were dropped may try again,
     population.drop_diverged()  # unless what they learned is lost
-    listener.training_begins(Training(population.identities, population.steps, settings.total_steps, random_steps))
     try:
-        while population.active.any():
+        listener.training_begins(_training(population, runs, settings))
+        while population.active.any() and listener.stopped_by is None:
             update(population, interrupted)  # first, since a resumed run may owe some
             population.seconds = time.monotonic() - began
             if evaluation_environments is not None and _evaluation_due(population, settings):
@@ -49,7 +49,7 @@ def train(
                 _evaluate(population, evaluation_environments, settings, listener, interrupted)
                 pace.leave_out(time.monotonic() - before)
                 population.seconds = time.monotonic() - began
-            if interrupted() or population.steps >= settings.total_steps:
+            if interrupted() or listener.stopped_by or population.steps >= settings.total_steps:
                 break
             if time.monotonic() - last_checkpoint >= 60 * settings.checkpoint_minutes:
                 save(population, runs, listener)
@@ -63,9 +63,13 @@ def train(
             pace.mark(population.steps)
             if population.ends_period:
                 listener.metrics(population.steps, _metrics(population), pace.steps_per_second)
-            if listener.step(population.steps, pace.steps_per_second) is False:
-                break
+            listener.step(population.steps, pace.steps_per_second)
         save(population, runs, listener)
+        if listener.stopped_by is not None:
+            listener.message(f"stopped at step {population.steps:,}: {listener.stopped_by}")
+    except CallbackFault:
+        save(population, runs, Listener())  # without the callbacks, which may fail again
+        raise
     finally:
         listener.training_ends(population.steps)
 
@@ -157,6 +161,18 @@ def _leave_behind(
         raise fault
     listener.agent_fails(agent, fault)
     listener.message(f"{fault} {'The other agents continue.' if population.active.any() else 'It was the last one.'}")
+
+
+def _training(population: Population, runs: Sequence[RunFolder], settings: Settings) -> Training:
+    earlier = [[float(row["return_mean"]) for row in run.evaluations()] for run in runs]
+    return Training(
+        identities=population.identities,
+        steps=population.steps,
+        total_steps=settings.total_steps,
+        random_steps=population.hyperparameters.random_steps,
+        returns=earlier or [[] for _ in population.identities],
+        learner=population.learner,
+    )
 
 
 def _evaluation_due(population: Population, settings: Settings) -> bool:

@@ -5,6 +5,8 @@ evaluations.csv      one row per evaluation
 learning_curve.png   the same, as a picture
 tensorboard/         losses, values, speed, training returns
 checkpoints/         the latest complete state, and the one before it
+best/                the policy with the best evaluation, without what training needs
+films/               the agent at some evaluations, if asked for
 lock                 empty; held by the process that trains the run
 
 The folder may come from a stranger: nothing in it is followed out of it; see files.py.
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from mrq.environments.recipe import Recipe
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
-CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
+CHECKPOINTS, BEST, TENSORBOARD, CURVE = "checkpoints", "best", "tensorboard", "learning_curve.png"
+FILMS = "films"
 LARGEST_DOCUMENT = 10_000_000  # bytes
 MOST_PARAMETERS = 10**15
 Result = TypeVar("Result")
@@ -145,7 +148,8 @@ class RunFolder:
 
     @property
     def _is_unpickled(self) -> bool:
-        saved = checkpoints.latest_checkpoint(self.checkpoints) is not None
+        folders = (self.checkpoints, self.path / BEST)
+        saved = any(checkpoints.latest_checkpoint(folder) is not None for folder in folders)
         return saved and self.settings.algorithm.unpickles
 
     def refuse_untrusted(self, trust: bool, environment_is_given: bool = False) -> None:
@@ -217,14 +221,16 @@ class RunFolder:
 
         return self._newest(read, say)
 
-    def saved_learner(self, say: Say) -> "tuple[Mapping[str, Array], Mapping[str, Any]]":
-        """Reads the learner's tensors and all counters of its latest checkpoint that is not damaged."""
+    def saved_learner(self, say: Say, best: bool = False) -> "tuple[Mapping[str, Array], Mapping[str, Any]]":
+        """Reads the learner's tensors and all counters of its latest checkpoint that is not damaged, or of its best."""
 
         def read(checkpoint: Path) -> "tuple[Mapping[str, Array], Mapping[str, Any]]":
             self._refuse_earlier_format(checkpoint)
             return checkpoints.read_tensors(checkpoint), self._counters_of(checkpoint)
 
-        found = self._newest(read, say)
+        found = checkpoints.newest_sound(self.path / BEST if best else self.checkpoints, read, say)
+        if found is None and best:
+            raise MRQError(f"the run in {self.path} has no {BEST} agent: it has not been evaluated.")
         if found is None:
             raise MRQError(f"the run in {self.path} has no checkpoint yet.")
         return found
@@ -242,6 +248,12 @@ class RunFolder:
             except OSError as error:
                 raise CheckpointFault(f"{self.path / DOCUMENT} could not be written: {error.strerror}.") from error
             self._has_been_saved = True
+
+    def keep_best(self, state: AgentState) -> None:
+        """Replaces the policy that it keeps as the best."""
+        known = {"run": self.fingerprint}
+        place = checkpoints.write_checkpoint(self.path / BEST, state.tensors, {}, {**state.counters, **known})
+        checkpoints.remove_all_but(place)
 
     def _newest(self, read: Callable[[Path], Result], say: Say) -> Result | None:
         return checkpoints.newest_sound(self.checkpoints, read, say)
@@ -304,10 +316,10 @@ class RunFolder:
                     f"{space}; use the environment it was trained with."
                 )
 
-    def extend(self, steps: int) -> None:
-        """Sets another total number of steps."""
-        self.settings = replace(self.settings, steps=steps)
-        self._change_document(lambda document: document["settings"].update(steps=steps))
+    def change(self, **settings: Any) -> None:
+        """Changes settings that do not decide the numbers of a run, such as how long it trains."""
+        self.settings = replace(self.settings, **settings)
+        self._change_document(lambda document: document["settings"].update(settings))
 
     def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
         try:
@@ -324,7 +336,7 @@ class RunFolder:
         It locks a file rather than the folder, so that other machines see the lock on a disk that they share by NFS.
         """
         refuse_unwritable_name(self.path)
-        for name in (CHECKPOINTS, TENSORBOARD):
+        for name in (CHECKPOINTS, BEST, FILMS, TENSORBOARD):
             if (self.path / name).is_symlink():
                 raise MRQError(f"{self.path / name} is a symbolic link; replace it with the folder itself.")
             if (self.path / name).exists() and not (self.path / name).is_dir():

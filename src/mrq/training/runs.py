@@ -4,14 +4,16 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from mrq.bounds import MOST_AGENTS, MOST_STEPS, Between
+from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import EnvironmentFault, Environments
 from mrq.environments.probing import Probe, probe
 from mrq.environments.tasks import full_name
@@ -25,14 +27,16 @@ from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import evaluation_environments, make_environments, try_tasks, with_vectors
 from mrq.training.interruption import Interruption
+from mrq.training.listeners.best_agent import BestAgent
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
+from mrq.training.listeners.stopping import StopAtReturn, StopWithoutImprovement
 from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
-from mrq.training.run_folder import DOCUMENT, RunFolder
+from mrq.training.run_folder import DOCUMENT, FILMS, RunFolder
 from mrq.training.settings import Settings, checked_seeds, checked_task
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
@@ -122,6 +126,7 @@ def resume(
     machine: Settings | None = None,  # whose device, processes and times replace the runs'
     trust: bool = False,  # code that the folders bring may be run
     environment: str | None = None,  # to train in, instead of the one that the folders name
+    changes: Mapping[str, Any] = MappingProxyType({}),  # further settings than steps that the runs have from now on
 ) -> Outcome:
     """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
@@ -137,10 +142,16 @@ def resume(
         for run in runs:
             run.refuse_unknown_algorithm()
             run.refuse_untrusted(trust)
-        return _resume(runs, steps, listener, machine)
+        return _resume(runs, steps, listener, machine, changes)
 
 
-def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machine: Settings | None) -> Outcome:
+def _resume(
+    runs: list[RunFolder],
+    steps: int | None,
+    listener: Listener,
+    machine: Settings | None,
+    changes: Mapping[str, Any],
+) -> Outcome:
     for run in runs:
         if steps is not None and steps < run.step:
             raise MRQError(f"the run in {run.path} is at step {run.step:,} already; --steps must be more.")
@@ -152,8 +163,8 @@ def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machin
         listener.message(f"{sentence}; the others continue.")
     runs = [run for run in runs if run not in finished]
     for run in runs:
-        if steps is not None:
-            run.settings = replace(run.settings, steps=steps)
+        changed = dict(changes) if steps is None else {**changes, "steps": steps}
+        run.settings = replace(run.settings, **changed)
         if machine is not None:
             run.settings = run.settings.on_machine_of(machine)
     states: States = {}
@@ -178,7 +189,9 @@ def _resume(runs: list[RunFolder], steps: int | None, listener: Listener, machin
                 f"{DOCUMENT} still names: {run.replaced}"
             )
     for run in states:
-        run.extend(run.settings.total_steps)  # of all, because an interruption may keep some from starting
+        run.change(
+            steps=run.settings.total_steps, **changes
+        )  # of all, because an interruption may keep some from starting
     outcome = Outcome(runs, [run for run in runs if run not in states], None)
     for together in _at_the_same_place(states, probes):
         if len(together) < len(runs):
@@ -272,11 +285,18 @@ def train_runs(
     runs: Sequence[RunFolder],
     settings: Settings,
     listener: Listener,
+    callbacks: Sequence[Listener] = (),
 ) -> Interruption:
     """Trains with the run folders' listeners and with signals, and closes everything afterwards."""
-    listeners = Listeners(
-        [EvaluationsFile(runs), TensorBoard(runs), LearningCurve(runs), listener] if runs else [listener]
-    )
+    files = [EvaluationsFile(runs), TensorBoard(runs), LearningCurve(runs), BestAgent(runs)] if runs else []
+    own = [*files, *asked_for(settings, runs, listener), listener]
+    listeners = Listeners(own, callbacks)
+    if not settings.evaluation_period:
+        for each in (*own, *callbacks):
+            if each.needs_evaluations:
+                raise MRQError(
+                    f"{type(each).__name__} waits for evaluations; give --evaluate-every (in Python, evaluate_every=…)."
+                )
     with Interruption() as interrupted:
         try:
             train(population, evaluated, runs, settings, listeners, interrupted)
@@ -296,6 +316,30 @@ def train_runs(
             if evaluated is not None:
                 evaluated.close()
     return interrupted
+
+
+def asked_for(settings: Settings, runs: Sequence[RunFolder], listener: Listener) -> list[Listener]:
+    """Returns the listeners that the settings ask for."""
+    listeners: list[Listener] = []
+    if settings.stop_at_return is not None:
+        listeners.append(StopAtReturn(settings.stop_at_return))
+    if settings.patience:
+        listeners.append(StopWithoutImprovement(settings.patience))
+    if settings.film_every:
+        listeners.append(_films(settings.film_every, runs, listener.message))
+    return listeners
+
+
+def _films(every: int, runs: Sequence[RunFolder], say: Say) -> Listener:
+    """Returns what films each agent in its run folder."""
+    from mrq.training.film import rendered  # it brings codecs
+    from mrq.training.listeners.films import Films
+
+    def make(agent: int, masked: bool) -> CheckedEnvironment:
+        recipe = runs[agent].recipe()._replace(in_evaluations=True)
+        return CheckedEnvironment(recipe.make_one(**rendered()), recipe.options, masked)
+
+    return Films(every, [run.path / FILMS for run in runs], make, say)
 
 
 def resume_command(runs: Sequence[RunFolder]) -> str:

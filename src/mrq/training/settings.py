@@ -42,6 +42,12 @@ class Settings:
     """Steps between evaluations; 0 means none; by default the suite's."""
     evaluation_episodes: Annotated[int, Between(1, MOST_EPISODES)] = 10
     """Episodes per evaluation."""
+    stop_at_return: Annotated[float | None, Between(-1e30, 1e30)] = None
+    """Stop when every agent has had an evaluation with this return."""
+    patience: Annotated[int, Between(0, MOST_STEPS)] = 0
+    """Stop when no agent has improved its best return for so many evaluations; 0 means never."""
+    film_every: Annotated[int, Between(0, MOST_STEPS)] = 0
+    """Evaluations from one film of the agent to the next, in RUN/films; 0 means none."""
     checkpoint_minutes: Annotated[float, Between(0, LONGEST_WAIT)] = 5.0
     """Minutes between checkpoints; one is also written at the end and when interrupted."""
     device: str = "auto"

@@ -90,6 +90,14 @@ class Agents:
         """Returns how many numbers one agent learns."""
         return self._trained.parameters_of(agent)
 
+    def networks_of(self, agent: int) -> dict[str, Tensor]:
+        """Returns one agent's networks."""
+        return self._trained.networks_of(agent)
+
+    def load_networks_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
+        """Restores what `networks_of` returned."""
+        self._trained.load_networks_of(agent, tensors)
+
     def state_of(self, agent: int) -> dict[str, Tensor]:
         """Returns one agent's networks and metrics."""
         return self._trained.state_of(agent) | {"metrics": self.metrics[agent].cpu().contiguous()}

@@ -159,6 +159,13 @@ class MRQLearner(Learner):
         self.encoder_updates, self.updates = encoder_updates, updates
         self._beside.follow()
 
+    def policy_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return self.agents.networks_of(agent), {}
+
+    def load_policy_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
+        self.agents.load_networks_of(agent, tensors)
+        self._beside.follow()
+
 
 # Device work alone, on tensors that stay where they are: this is what is captured.
 
