@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from mrq.algorithms.registry import hyperparameters_from
 from mrq.bounds import check_values, shown
 from mrq.callbacks import CallbackLike, callbacks_from
 from mrq.environments.actions import batched, given_mask
+from mrq.environments.batched import BatchedEnvironments
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
 from mrq.environments.history import empty_history
@@ -135,6 +137,28 @@ class MRQ:
     def num_timesteps(self) -> int:
         """Environment steps taken so far (Stable-Baselines3's name for it)."""
         return self._population.steps
+
+    def get_env(self) -> BatchedEnvironments:
+        """Returns the agent's environments, to be stepped by hand; what it learns next begins new episodes."""
+        if isinstance(self._environments[0], VectorEnv):
+            raise MRQError("the agent's environments are a VectorEnv already; use that one.")
+        single_ones = [single(one, self.task) for one in self._environments]
+        return BatchedEnvironments(single_ones, lambda: self._population.begin_anew(slice(None)))
+
+    def set_env(self, env: EnvironmentSource) -> None:
+        """Learns in another environment from now on: one with the same spaces, such as with other arguments."""
+        source = Recipe(env) if isinstance(env, str) else env
+        made = several(source, self._settings.envs)
+        view = self._settings.environment.view
+        options = replace(options_from(source, made, self.task), **view)
+        checked = checked_as_it_is(made[0], Recipe(self.task, options))
+        theirs, ours = describe_spaces(made[0], checked.translator.spec.masked), self._described()
+        if theirs != ours:
+            raise MRQError(f"the agent learns with {_listed(ours)} and this environment has {_listed(theirs)}.")
+        self._population.move_to(environments_of(Identity(self.task, self.seed), checked, made[1:], options))
+        self._source, self._environments, self._translator = source, made, checked.translator
+        self._settings = replace(self._settings, environment=options)
+        self._folder, self._loaded_as = None, {}  # a folder records one environment
 
     def learn(
         self,
@@ -347,6 +371,10 @@ def _checked_start(state: PredictionState, episode_start: Any) -> Array:
             f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
         )
     return first
+
+
+def _listed(spaces: Mapping[str, str]) -> str:
+    return ", ".join(spaces.values())
 
 
 def _made_again(recipe: Recipe) -> Made:

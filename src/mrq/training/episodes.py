@@ -35,6 +35,10 @@ class Episodes:
         self.waiting = np.zeros(count, bool)  # the next step only begins an episode
         self.returns = np.zeros(count)  # so far
 
+    def move_to(self, environments: Environments) -> None:
+        """Plays in other environments from now on; their first episodes are yet to begin."""
+        self._environments = environments
+
     def begin(self, step: int) -> tuple[Array, dict[int, str]]:
         """Begins episodes where the last one is over; returns their first frames (environments, *frame_shape)."""
         seeds = [self._seed(environment, begun) for environment, begun in enumerate(self.begun.tolist())]

@@ -132,6 +132,12 @@ class Population:
             )
             self.drop(agent, MRQError(sentence))
 
+    def move_to(self, environments: Environments) -> None:
+        """Trains in other environments with the same spaces from now on."""
+        self.environments = environments
+        self.episodes.move_to(environments)
+        self.begin_anew(slice(None))
+
     def begin_anew(self, environments: slice) -> None:
         """Ends current episodes as if they had been truncated here."""
         self.acting.forget(environments)
