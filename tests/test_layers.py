@@ -37,10 +37,11 @@ ALLOWED = {
     "training": NEUTRAL | {"randomness", "algorithms", "replay", "environments", "terminal"},
     "benchmark": NEUTRAL | {"algorithms", "environments", "replay", "training", "terminal"},
     "report": NEUTRAL | {"algorithms", "benchmark", "environments", "training"},
-    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal"},
+    "policy": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal"},
+    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "policy"},
     "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal"},
     "theory": {"interface"},
-    "__init__": {"agent", "algorithms", "environments", "errors", "version"},
+    "__init__": {"agent", "algorithms", "environments", "errors", "policy", "version"},
     "__main__": {"cli"},
 }
 NATIVE = ("mrq", "drqv2")  # algorithms whose arithmetic is ours

@@ -6,15 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from mrq.algorithms.registry import hyperparameters_from
-from mrq.bounds import check_values, shown
-from mrq.environments.actions import batched, given_mask
+from mrq.bounds import check_values
 from mrq.environments.environments import Environments
-from mrq.environments.history import empty_history
 from mrq.environments.making import Made
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import checked_as_it_is, describe_spaces, spaces_of, try_out
@@ -30,13 +26,12 @@ from mrq.environments.sources import (
 )
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity
-from mrq.randomness import Stream, generator
+from mrq.policy import Policy, PredictionState
 from mrq.terminal import say
 from mrq.training.building import build_population
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
-from mrq.training.evaluation import choose_actions
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
@@ -47,13 +42,6 @@ from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
 
 EVALUATIONS_NEED = "evaluations need environments of their own"
-
-
-class PredictionState(NamedTuple):
-    """What `MRQ.predict` is to remember of earlier steps."""
-
-    frames: Array  # (count, history, *frame_shape)
-    actions: Array  # (count, action_size), the latest
 
 
 class MRQ:
@@ -125,8 +113,7 @@ class MRQ:
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
         self._loaded_as: Mapping[str, Any] = {}  # the fingerprint of that run, which may name another environment
-        self._expects_masks = environments.spec.masked  # until predict has said that it is called without
-        self._prediction = generator(self.seed, Stream.PREDICTION)
+        self._policy = Policy(identity, self._translator, self._population.learner)
 
     @property
     def num_timesteps(self) -> int:
@@ -182,42 +169,8 @@ class MRQ:
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[Any, PredictionState | None]:
-        """The action for one observation, or the actions for a batch, and the state to pass in with the next.
-
-        The state is what agents see of earlier steps: the frames and the action before. It is None where they see none.
-        `action_masks` are the environment's, for an environment that says which actions are allowed; without them, all
-        are. Continuous actions have no noise either way; discrete ones are drawn from the policy unless
-        `deterministic`.
-        """
-        translator, learner = self._translator, self._population.learner
-        if self._expects_masks and action_masks is None and given_mask(observation) is None:
-            say(
-                f"{self.task}: predict is called without action_masks, so any action is allowed; pass the environment's"
-            )
-            self._expects_masks = False  # it is said once
-        before, first = None, None
-        if state is not None:
-            first = _checked_start(state, episode_start)
-            before = state.actions.copy()
-            before[first] = 0
-        frames, is_batch = translator.frames(observation, before, action_masks)
-        count = len(frames)
-        history = empty_history(count, translator.spec)
-        if state is not None:
-            if state.frames.shape != history.frames.shape:
-                raise MRQError(
-                    f"the state is not that of these observations: it has shape {state.frames.shape} instead of "
-                    f"{history.frames.shape}; pass the one that predict returned with their last actions, or None."
-                )
-            history.frames[:] = state.frames
-        history.append(frames)
-        history.begin(np.ones(count, bool) if first is None else first, frames)
-        generators = None if deterministic else [self._prediction] * count
-        chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
-        actions = [translator.action(action) for action in chosen]
-        remembers = translator.spec.history > 1 or self._settings.environment.action_history
-        remembered = PredictionState(history.frames, chosen) if remembers else None
-        return batched(self.action_space, actions) if is_batch else actions[0], remembered
+        """The action for one observation, or for each of a batch, and the state for the next; see `Policy.predict`."""
+        return self._policy.predict(observation, state, episode_start, deterministic, action_masks)
 
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.
@@ -322,21 +275,6 @@ class _AfterEveryStep(Listener):
 
     def step(self, steps: int, steps_per_second: float) -> bool | None:
         return self._function()
-
-
-def _checked_start(state: PredictionState, episode_start: Any) -> Array:
-    """Returns for which of a state's observations an episode begins."""
-    if not isinstance(state, PredictionState):
-        raise MRQError(
-            f"the state is {shown(state)}; pass the one that predict returned with the last action, or None."
-        )
-    count = len(state.frames)
-    first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
-    if first.shape != (count,):
-        raise MRQError(
-            f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
-        )
-    return first
 
 
 def _made_again(recipe: Recipe) -> Made:

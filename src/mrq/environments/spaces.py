@@ -34,6 +34,7 @@ class Translator:
             numbers += continuous + sum(choices)
         history = options.history or max(part.history for part in self._parts)
         self.spec = Spec(images, numbers, history, continuous, choices, masked)
+        self.remembers = history > 1 or options.action_history  # the networks see earlier steps
         self._first_options = np.cumsum([continuous, *choices])[:-1]
 
     def frame(self, observation: Any, action: Array | None = None, mask: Array | None = None) -> Array:
