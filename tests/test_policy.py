@@ -109,8 +109,10 @@ def test_a_library_that_unpickles_needs_trust(tmp_path):
     with pytest.raises(MRQError, match="whose files can hold code"):
         load_policy(tmp_path / "run")
     observation = np.array([0.1, 0.0, -0.1, 0.0], np.float32)
-    action, _ = load_policy(tmp_path / "run", trust=True).predict(observation, deterministic=True)
-    assert action == agent.predict(observation, deterministic=True)[0]
+    policy = load_policy(tmp_path / "run", trust=True)
+    assert policy.predict(observation, deterministic=True)[0] == agent.predict(observation, deterministic=True)[0]
+    with pytest.raises(MRQError, match="policies of Stable-Baselines3 cannot be exported by mrq"):
+        policy.export(tmp_path / "policy.pt2")
 
 
 def test_what_an_algorithm_carries_is_in_the_state(tmp_path, monkeypatch):

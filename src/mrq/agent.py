@@ -113,7 +113,7 @@ class MRQ:
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
         self._loaded_as: Mapping[str, Any] = {}  # the fingerprint of that run, which may name another environment
-        self._policy = Policy(identity, self._translator, self._population.learner)
+        self._policy = self._present_policy()
 
     @property
     def num_timesteps(self) -> int:
@@ -171,6 +171,14 @@ class MRQ:
     ) -> tuple[Any, PredictionState | None]:
         """The action for one observation, or for each of a batch, and the state for the next; see `Policy.predict`."""
         return self._policy.predict(observation, state, episode_start, deterministic, action_masks)
+
+    def export(self, path: str | Path, sample: bool = False) -> None:
+        """Writes what was learned so far as a file that needs no mrq, .onnx or .pt2; see `Policy.export`."""
+        self._present_policy().export(path, sample)
+
+    def _present_policy(self) -> Policy:
+        identity, learner = Identity(self.task, self.seed), self._population.learner
+        return Policy(identity, self._translator, learner, self._settings.hyperparameters, self.num_timesteps)
 
     def save(self, path: str | Path) -> None:
         """Writes a run folder with a complete checkpoint: `MRQ.load`, `mrq evaluate` and `mrq resume` take it.

@@ -1,4 +1,4 @@
-"""The command line: mrq train, evaluate, resume, speed, tasks, presets, doctor, bench, report."""
+"""The command line: mrq train, evaluate, export, resume, speed, tasks, presets, doctor, bench, report."""
 
 import errno
 import io
@@ -101,6 +101,29 @@ class Evaluate:
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
         in_its_own = not RunFolder(folder, self.env).replaced
         summarise([RunFolder(folder)], video, evaluated=in_its_own)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a trained policy as a file that needs no mrq."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """A run folder, such as runs/Pendulum-v1/seed-0."""
+    file: tyro.conf.Positional[Path]
+    """The file to write: .onnx, or .pt2 of PyTorch."""
+    sample: bool = False
+    """Draw discrete actions with noise that is an input, rather than take the most likely one."""
+    trust: bool = False
+    """The run folder may bring code that is run: pickled files."""
+
+    def run(self) -> None:
+        from mrq.memory import readable
+        from mrq.policy import load_policy
+
+        refuse_outputs([self.file])
+        folder, file = self.run_folder.absolute(), self.file.absolute()
+        load_policy(folder, device="cpu", trust=self.trust).export(file, self.sample)
+        say(f"written: {self.file} ({readable(file.stat().st_size)})")
 
 
 @dataclass(frozen=True)
@@ -365,6 +388,7 @@ def parse(arguments: Sequence[str]) -> "Command":
     commands = (
         Annotated[Train, tyro.conf.subcommand("train", default=Train((), **chosen))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+        | Annotated[Export, tyro.conf.subcommand("export")]
         | Annotated[Resume, tyro.conf.subcommand("resume")]
         | Annotated[Speed, tyro.conf.subcommand("speed", default=Speed(**chosen))]
         | Annotated[Tasks, tyro.conf.subcommand("tasks")]
@@ -390,7 +414,7 @@ def parse(arguments: Sequence[str]) -> "Command":
     return command
 
 
-Command = Train | Evaluate | Resume | Speed | Tasks | Presets | Doctor | Bench | Report
+Command = Train | Evaluate | Export | Resume | Speed | Tasks | Presets | Doctor | Bench | Report
 
 
 def main() -> None:

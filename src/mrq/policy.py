@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mrq import version
 from mrq.algorithms.algorithm import Learner
+from mrq.algorithms.registry import algorithm_of
 from mrq.bounds import shown
 from mrq.environments.actions import batched, given_mask
 from mrq.environments.history import empty_history
@@ -34,8 +36,17 @@ class PredictionState(NamedTuple):
 class Policy:
     """Chooses actions for observations as the environment has them. `load_policy` reads one from a run folder."""
 
-    def __init__(self, identity: Identity, translator: Translator, learner: Learner) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        translator: Translator,
+        learner: Learner,  # its only agent acts
+        hyperparameters: Any,
+        steps: int,  # environment steps that it was trained for
+    ) -> None:
         self.task, self.seed = identity
+        self.num_timesteps = steps
+        self._hyperparameters = hyperparameters
         self.observation_space, self.action_space = translator.observation_space, translator.action_space
         self._translator, self._learner = translator, learner
         self._expects_masks = translator.spec.masked  # until predict has said that it is called without
@@ -88,6 +99,33 @@ class Policy:
         remembered = PredictionState(history.frames, chosen, carried) if translator.remembers or carried else None
         return batched(self.action_space, actions) if is_batch else actions[0], remembered
 
+    def export(self, path: str | Path, sample: bool = False) -> None:
+        """Writes the policy as a file that needs no mrq: .onnx, or .pt2 of PyTorch.
+
+        It acts deterministically, or with `sample` draws its choices with noise that is an input. docs/export.md says
+        what inputs and outputs there are.
+        """
+        from mrq.export.writing import write_policy  # it brings what only this needs
+
+        metadata = {
+            "mrq": version.__version__,
+            "torch": torch.__version__,
+            "algorithm": algorithm_of(self._hyperparameters).title,
+            "task": self.task,
+            "seed": str(self.seed),
+            "steps": str(self.num_timesteps),
+            "sampled": str(sample),
+        }
+        write_policy(Path(path).absolute(), self._translator, self._on_cpu(), sample, metadata)
+
+    def _on_cpu(self) -> Learner:
+        if self._learner.device.type == "cpu":
+            return self._learner
+        identity, specs = Identity(self.task, self.seed), self._learner.specs
+        learner = build_learner([identity], specs, self._hyperparameters, torch.device("cpu"))
+        learner.load_state_of(0, *self._learner.state_of(0))
+        return learner
+
 
 def load_policy(path: str | Path, device: str = "auto", trust: bool = False) -> Policy:
     """The policy of the latest checkpoint in a run folder, without its environment and its replay.
@@ -104,7 +142,7 @@ def load_policy(path: str | Path, device: str = "auto", trust: bool = False) -> 
     learner = build_learner([run.identity], [translator.spec], run.settings.hyperparameters, on, dtype)
     with run.restoring():
         learner.load_state_of(0, tensors, counters.get("learner", counters))
-    return Policy(run.identity, translator, learner)
+    return Policy(run.identity, translator, learner, run.settings.hyperparameters, counters["steps"])
 
 
 def _checked_start(state: PredictionState, episode_start: Any) -> Array:
