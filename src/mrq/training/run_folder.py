@@ -52,7 +52,7 @@ class RunFolder:
         self.path = path
         self.environment = environment  # the user's name of one to make instead of the folder's own
         try:
-            document = _read_document(path)
+            self.document = document = _read_document(path)
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
             known = self._algorithm()
             algorithm = known or default_algorithm()
