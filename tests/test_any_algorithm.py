@@ -112,11 +112,12 @@ def test_in_python(tmp_path):
     for state in (ours, theirs):
         del state.counters["seconds"]
     assert_equal(ours, theirs)
-    action, state = loaded.predict(np.array([1.0, 0.0, 0.5], np.float32))
-    assert state is None
+    observation = np.array([1.0, 0.0, 0.5], np.float32)
+    action, state = loaded.predict(observation)
     own = loaded._population.learner.state_of(0)[0]["preferred"]
     assert 0.01 < abs(own.item()) < 0.99
     np.testing.assert_allclose(action, 2 * own.numpy(), rtol=1e-6)  # Pendulum's actions are twice as large
+    np.testing.assert_allclose(loaded.predict(observation, state)[0], own.numpy(), rtol=1e-6)  # at its second step
     with pytest.raises(MRQError, match="another algorithm, task, environment, seed or hyperparameters"):
         MRQ("Pendulum-v1", algorithm="tiny", seed=3, task="another").save(tmp_path / "agent")
     with pytest.raises(MRQError, match="another algorithm, task, environment, seed or hyperparameters"):

@@ -37,10 +37,13 @@ ALLOWED = {
     "training": NEUTRAL | {"randomness", "algorithms", "replay", "environments", "terminal"},
     "benchmark": NEUTRAL | {"algorithms", "environments", "replay", "training", "terminal"},
     "report": NEUTRAL | {"algorithms", "benchmark", "environments", "training"},
-    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal"},
-    "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal"},
+    "export": NEUTRAL | {"algorithms", "environments"},
+    "policy": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "export"},
+    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "policy"},
+    "hub": NEUTRAL | {"environments", "policy", "report", "training"},
+    "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal", "policy", "hub"},
     "theory": {"interface"},
-    "__init__": {"agent", "algorithms", "environments", "errors", "version"},
+    "__init__": {"agent", "algorithms", "environments", "errors", "policy", "version"},
     "__main__": {"cli"},
 }
 NATIVE = ("mrq", "drqv2")  # algorithms whose arithmetic is ours

@@ -8,11 +8,14 @@ if TYPE_CHECKING:
     from mrq.algorithms.mrq.hyperparameters import Hyperparameters
     from mrq.environments.making import make_environment
     from mrq.errors import MRQError
+    from mrq.policy import Policy, load_policy
 else:
     _LATER = {
         "MRQ": "mrq.agent",
         "Hyperparameters": "mrq.algorithms.mrq.hyperparameters",
         "MRQError": "mrq.errors",
+        "Policy": "mrq.policy",
+        "load_policy": "mrq.policy",
         "make_environment": "mrq.environments.making",
     }
 
@@ -25,4 +28,4 @@ else:
         return getattr(import_module(_LATER[name]), name)
 
 
-__all__ = ["MRQ", "Hyperparameters", "MRQError", "__version__", "make_environment"]
+__all__ = ["MRQ", "Hyperparameters", "MRQError", "Policy", "__version__", "load_policy", "make_environment"]

@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mrq.algorithms.registry import hyperparameters_from
-from mrq.bounds import check_values, shown
+from mrq.bounds import check_values
 from mrq.callbacks import CallbackLike, callbacks_from
-from mrq.environments.actions import batched, given_mask
 from mrq.environments.batched import BatchedEnvironments
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.environments import Environments
-from mrq.environments.history import empty_history
 from mrq.environments.making import Made, single
 from mrq.environments.options import IMAGE_SIZE, EnvironmentOptions
 from mrq.environments.probing import checked_as_it_is, describe_spaces, spaces_of, try_out
@@ -33,14 +30,13 @@ from mrq.environments.sources import (
     several,
 )
 from mrq.errors import MRQError
-from mrq.interface import Array, Identity
-from mrq.randomness import Stream, generator
+from mrq.interface import MASKS, SPACES, Array, Identity
+from mrq.policy import Policy, PredictionState
 from mrq.terminal import say
 from mrq.training.building import build_population
 from mrq.training.compiling import compile_if_possible, worth_compiling
 from mrq.training.devices import chosen_device, overlaps, set_precision
 from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
-from mrq.training.evaluation import choose_actions
 from mrq.training.film import rendered
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
@@ -52,13 +48,6 @@ from mrq.training.runs import load, make_room, train_runs
 from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
 
 EVALUATIONS_NEED = "evaluations need environments of their own"
-
-
-class PredictionState(NamedTuple):
-    """What `MRQ.predict` is to remember of earlier steps."""
-
-    frames: Array  # (count, history, *frame_shape)
-    actions: Array  # (count, action_size), the latest
 
 
 class MRQ:
@@ -130,8 +119,7 @@ class MRQ:
         self._folder: Path | None = None  # where this agent's run is recorded
         self._loaded: Mapping[str, Any] = {}  # the counters of the checkpoint that it was loaded from
         self._loaded_as: Mapping[str, Any] = {}  # the fingerprint of that run, which may name another environment
-        self._expects_masks = environments.spec.masked  # until predict has said that it is called without
-        self._prediction = generator(self.seed, Stream.PREDICTION)
+        self._policy = self._present_policy()
 
     @property
     def num_timesteps(self) -> int:
@@ -153,11 +141,12 @@ class MRQ:
         options = replace(options_from(source, made, self.task), **view)
         checked = checked_as_it_is(made[0], Recipe(self.task, options))
         theirs, ours = describe_spaces(made[0], checked.translator.spec.masked), self._described()
-        if theirs != ours:
+        if any(theirs[name] != ours[name] for name in (*SPACES, MASKS)):
             raise MRQError(f"the agent learns with {_listed(ours)} and this environment has {_listed(theirs)}.")
         self._population.move_to(environments_of(Identity(self.task, self.seed), checked, made[1:], options))
         self._source, self._environments, self._translator = source, made, checked.translator
         self._settings = replace(self._settings, environment=options)
+        self._policy = self._present_policy()
         self._folder, self._loaded_as = None, {}  # a folder records one environment
 
     def learn(
@@ -220,42 +209,16 @@ class MRQ:
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[Any, PredictionState | None]:
-        """The action for one observation, or the actions for a batch, and the state to pass in with the next.
+        """The action for one observation, or for each of a batch, and the state for the next; see `Policy.predict`."""
+        return self._policy.predict(observation, state, episode_start, deterministic, action_masks)
 
-        The state is what agents see of earlier steps: the frames and the action before. It is None where they see none.
-        `action_masks` are the environment's, for an environment that says which actions are allowed; without them, all
-        are. Continuous actions have no noise either way; discrete ones are drawn from the policy unless
-        `deterministic`.
-        """
-        translator, learner = self._translator, self._population.learner
-        if self._expects_masks and action_masks is None and given_mask(observation) is None:
-            say(
-                f"{self.task}: predict is called without action_masks, so any action is allowed; pass the environment's"
-            )
-            self._expects_masks = False  # it is said once
-        before, first = None, None
-        if state is not None:
-            first = _checked_start(state, episode_start)
-            before = state.actions.copy()
-            before[first] = 0
-        frames, is_batch = translator.frames(observation, before, action_masks)
-        count = len(frames)
-        history = empty_history(count, translator.spec)
-        if state is not None:
-            if state.frames.shape != history.frames.shape:
-                raise MRQError(
-                    f"the state is not that of these observations: it has shape {state.frames.shape} instead of "
-                    f"{history.frames.shape}; pass the one that predict returned with their last actions, or None."
-                )
-            history.frames[:] = state.frames
-        history.append(frames)
-        history.begin(np.ones(count, bool) if first is None else first, frames)
-        generators = None if deterministic else [self._prediction] * count
-        chosen = choose_actions(learner, history.frames[None], generators, learner.carries(count))[0]
-        actions = [translator.action(action) for action in chosen]
-        remembers = translator.spec.history > 1 or self._settings.environment.action_history
-        remembered = PredictionState(history.frames, chosen) if remembers else None
-        return batched(self.action_space, actions) if is_batch else actions[0], remembered
+    def export(self, path: str | Path, sample: bool = False) -> None:
+        """Writes what was learned so far as a file that needs no mrq, .onnx or .pt2; see `Policy.export`."""
+        self._present_policy().export(path, sample)
+
+    def _present_policy(self) -> Policy:
+        identity, learner = Identity(self.task, self.seed), self._population.learner
+        return Policy(identity, self._translator, learner, self._settings.hyperparameters, self.num_timesteps)
 
     def environment_to_film(self) -> CheckedEnvironment:
         """Makes an environment like those of the agent's evaluations, which renders pictures."""
@@ -358,23 +321,8 @@ class MRQ:
         return environments_of(Identity(self.task, self.seed), first, made[1:], options)
 
 
-def _checked_start(state: PredictionState, episode_start: Any) -> Array:
-    """Returns for which of a state's observations an episode begins."""
-    if not isinstance(state, PredictionState):
-        raise MRQError(
-            f"the state is {shown(state)}; pass the one that predict returned with the last action, or None."
-        )
-    count = len(state.frames)
-    first = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool)
-    if first.shape != (count,):
-        raise MRQError(
-            f"episode_start has shape {first.shape}; it must say True or False for each of {count:,} states."
-        )
-    return first
-
-
-def _listed(spaces: Mapping[str, str]) -> str:
-    return ", ".join(spaces.values())
+def _listed(spaces: Mapping[str, Any]) -> str:
+    return ", ".join(spaces[name] for name in (*SPACES, MASKS))
 
 
 def _made_again(recipe: Recipe) -> Made:

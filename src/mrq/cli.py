@@ -1,8 +1,9 @@
-"""The command line: mrq train, evaluate, resume, speed, tasks, presets, doctor, bench, report."""
+"""The command line: mrq train, evaluate, export, resume, speed, tasks, presets, doctor, bench, report."""
 
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -105,6 +106,46 @@ class Evaluate:
         say(f"return {evaluation}, {evaluation.mean_length:,.0f} steps per episode (episodes: {self.episodes})")
         in_its_own = not RunFolder(folder, self.env).replaced
         summarise([RunFolder(folder)], video, evaluated=in_its_own)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a trained policy as a file that needs no mrq, or as a folder for a model hub."""
+
+    run_folder: tyro.conf.Positional[Path]
+    """A run folder, such as runs/Pendulum-v1/seed-0."""
+    file: tyro.conf.Positional[Path | None] = None
+    """The file to write: .onnx, or .pt2 of PyTorch."""
+    sample: bool = False
+    """Draw discrete actions with noise that is an input, rather than take the most likely one."""
+    hub: Path | None = None
+    """Write what a model hub shows to this new folder: a card with returns, the policy, a film and run.json."""
+    trust: bool = False
+    """The run folder may bring code that is run: pickled files, and for --hub a module that its environment names."""
+    env: str | None = None
+    """With --hub, play in this environment, such as my_module:make, rather than in the one that the run names."""
+
+    def run(self) -> None:
+        from mrq.hub import write_hub_folder
+        from mrq.memory import readable
+        from mrq.policy import load_policy
+
+        if (self.file is None) == (self.hub is None):
+            raise MRQError("give either a file, such as policy.onnx, or --hub FOLDER.")
+        if self.hub is None and self.env is not None:
+            raise MRQError("--env is for --hub: a file is written without an environment.")
+        if self.hub is not None and self.sample:
+            raise MRQError("--sample is for a file; leave it out with --hub.")
+        refuse_outputs([self.file, self.hub], may_be_a_folder=self.hub)
+        folder = self.run_folder.absolute()
+        if self.file is not None:
+            file = self.file.absolute()
+            load_policy(folder, device="cpu", trust=self.trust).export(file, self.sample)
+            say(f"written: {self.file} ({readable(file.stat().st_size)})")
+        if self.hub is not None:
+            write_hub_folder(folder, self.hub.absolute(), say, self.trust, self.env)
+            say(f"written: {self.hub}")
+            say(f"to upload it:  hf upload USER/NAME {shlex.quote(str(self.hub))}  (pip install huggingface_hub)")
 
 
 @dataclass(frozen=True)
@@ -381,6 +422,7 @@ def parse(arguments: Sequence[str]) -> "Command":
     commands = (
         Annotated[Train, tyro.conf.subcommand("train", default=Train((), **chosen))]
         | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+        | Annotated[Export, tyro.conf.subcommand("export")]
         | Annotated[Resume, tyro.conf.subcommand("resume")]
         | Annotated[Speed, tyro.conf.subcommand("speed", default=Speed(**chosen))]
         | Annotated[Tasks, tyro.conf.subcommand("tasks")]
@@ -406,7 +448,7 @@ def parse(arguments: Sequence[str]) -> "Command":
     return command
 
 
-Command = Train | Evaluate | Resume | Speed | Tasks | Presets | Doctor | Bench | Report
+Command = Train | Evaluate | Export | Resume | Speed | Tasks | Presets | Doctor | Bench | Report
 
 
 def main() -> None:

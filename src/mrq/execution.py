@@ -81,7 +81,13 @@ def over_agents(function: Callable[..., Any], one_by_one: bool) -> Function:
     if one_by_one:
         return Function(function, each=True)
     mapped = torch.vmap(function)
-    return Function(lambda *arguments: tree_map(torch.Tensor.contiguous, mapped(*arguments)))
+
+    def over_all(*arguments: Any) -> Any:
+        if torch.compiler.is_exporting():  # vmap would fix the number of states
+            return _one_by_one(function, arguments)
+        return tree_map(torch.Tensor.contiguous, mapped(*arguments))
+
+    return Function(over_all)
 
 
 def _one_by_one(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

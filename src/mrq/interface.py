@@ -23,7 +23,9 @@ Say = Callable[[str], None]  # tells the user something, in one line
 SMALLEST_CAPACITY = 100  # windows and stacks must never meet themselves around the replay's ring
 LONGEST_HORIZON = 50
 LONGEST_HISTORY = 40
-MASKS = "masks"  # in run.json, beside the spaces: whether there are masks of actions
+# In run.json: the spaces as text, whether there are masks of actions, and the spaces' definitions.
+SPACES, MASKS, DEFINITIONS = ("observation", "action"), "masks", "definitions"
+MASKED = "action masks"  # what it says of them where there are some
 WORD = 8  # bytes; a GPU copies so many as fast as one
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from mrq.errors import MRQError
 from mrq.interface import Array, Identity, ReplaySettings, Sampler, Spec, Transitions
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from mrq.algorithms.observed import Unpacked
     from mrq.execution import Exchange, Work
 
 DEFAULT_PRESET = "paper"
@@ -89,6 +90,16 @@ class Learner(Protocol):
         `generators` draw what is random, one per state, agent after agent; None acts deterministically. What an
         episode carries is changed in place.
         """
+
+    def choose(self, states: Tensor | Unpacked, gumbel: Tensor | None, carried: Carried) -> Tensor:
+        """Does what `act` does, as tensor operations alone, so that a policy can be exported.
+
+        `gumbel` (agents, count, action_size) is standard Gumbel noise with which choices are drawn; None acts
+        deterministically. The default is for algorithms whose evaluation actions have no noise.
+        """
+        if gumbel is not None:
+            raise MRQError("the evaluation actions of this algorithm have no noise to sample with; leave out --sample.")
+        return self.act(cast("Tensor", states), None, carried)
 
     def carries(self, count: int) -> Carried:
         """Returns what `count` episodes of each agent carry from step to step when they begin: zeros."""

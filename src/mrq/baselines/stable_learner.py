@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mrq.algorithms.algorithm import Carried, Learner, Setup
+from mrq.algorithms.observed import Unpacked
 from mrq.baselines.turns import LibraryThread, Outcome, RemoteEnvironment
 from mrq.errors import MRQError, one_line
 from mrq.execution import Work
@@ -70,6 +71,11 @@ class StableLearner(Learner):
         """Acts as the library does without exploration."""
         actions, _ = self._model.predict(states[0].cpu().numpy(), deterministic=True)
         return self._as_vectors(actions)[None]
+
+    def choose(self, states: Tensor | Unpacked, gumbel: Tensor | None, carried: Carried) -> Tensor:
+        raise MRQError(
+            "policies of Stable-Baselines3 cannot be exported by mrq; that library has an export of its own."
+        )
 
     def parameters_of(self, agent: int) -> int:
         return sum(p.numel() for p in self._model.policy.parameters() if p.requires_grad)

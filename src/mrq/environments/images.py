@@ -51,11 +51,9 @@ def layout_of(space: Space[Any]) -> Layout | None:
 def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, Callable[[Array, str], Array]]:
     """Returns what the networks see of a space's images, and a function that turns one, with its name, into that."""
     assert isinstance(space, spaces.Box)
-    plain = space.dtype == np.uint8 and (space.low == 0).all() and (space.high == LARGEST_VALUE).all()
-    low, high = _one_if_equal(space.low), _one_if_equal(space.high)
-    low, scale = np.float32(low), np.float32(LARGEST_VALUE / np.maximum(high - low, 1e-30))
+    low, scale, plain = scaling_of(space)
     resized = (layout.height, layout.width) != (size, size)
-    rows, columns = _covered(layout.height, size), _covered(layout.width, size)
+    rows, columns = covered_by(layout.height, size), covered_by(layout.width, size)
 
     def read(array: Array, name: str) -> Array:
         pixels = array
@@ -78,6 +76,16 @@ def image_reader(space: Space[Any], layout: Layout, size: int) -> tuple[Image, C
         return image if image.dtype == np.uint8 else np.rint(image).astype(np.uint8)
 
     return Image(layout.channels, size, size), read
+
+
+def scaling_of(space: spaces.Box) -> tuple[Any, Any, bool]:
+    """Returns what is subtracted from pixels and what they are multiplied by, and whether they are bytes as they are.
+
+    That turns a space's lowest value into 0 and its highest into 255.
+    """
+    plain = space.dtype == np.uint8 and (space.low == 0).all() and (space.high == LARGEST_VALUE).all()
+    low, high = _one_if_equal(space.low), _one_if_equal(space.high)
+    return np.float32(low), np.float32(LARGEST_VALUE / np.maximum(high - low, 1e-30)), bool(plain)
 
 
 def _one_if_equal(bounds: Array) -> Any:
@@ -104,7 +112,8 @@ class Covered(NamedTuple):
     shares: Array  # (most that one covers, new), 0 for a place that is not covered
 
 
-def _covered(old: int, new: int) -> Covered:
+def covered_by(old: int, new: int) -> Covered:
+    """Returns which of the old pixels each of the new ones covers."""
     edges, before = np.linspace(0, old, new + 1), np.arange(old)
     overlap = np.minimum(edges[1:, None], before + 1) - np.maximum(edges[:-1, None], before)  # (new, old)
     shares = overlap.clip(min=0) * new / old

@@ -102,7 +102,7 @@ def _part(space: Space[Any], name: str, options: EnvironmentOptions) -> Part:
     size = int(np.prod(space.shape))
     if size == 0:
         return Part(_nothing)
-    if values := _few_values(space):
+    if values := few_values(space):
         return _symbols(space, *values)
     return Part(lambda value, name: checked_numbers(space, value, name).astype(np.float32).ravel(), numbers=size)
 
@@ -177,7 +177,7 @@ def _symbols(space: spaces.Box, low: int, count: int) -> Part:
     return Part(read, numbers=count * int(np.prod(space.shape)))
 
 
-def _few_values(space: spaces.Box) -> tuple[int, int] | None:
+def few_values(space: spaces.Box) -> tuple[int, int] | None:
     """Returns the least value and the number of values of a grid of symbols; None for other numbers."""
     assert space.dtype is not None
     if space.dtype.kind not in "iu" or len(space.shape) < 2:

@@ -14,16 +14,16 @@ from gymnasium.vector import VectorEnv
 
 from mrq.environments.checked import CheckedEnvironment
 from mrq.environments.checks import Misbehaviour
+from mrq.environments.definitions import definition_of
 from mrq.environments.making import MAKING_SECONDS, Made
 from mrq.environments.recipe import Recipe
 from mrq.environments.remarks import remarks_on
 from mrq.environments.vector import CheckedVector
 from mrq.errors import MRQError
-from mrq.interface import MASKS, Array, Spec
+from mrq.interface import DEFINITIONS, MASKED, MASKS, SPACES, Array, Spec
 from mrq.processes import CLOSING_SECONDS, Child, Pipe
 
 TRIED_STEPS = 20
-SPACES = ("observation", "action")  # in run.json
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object lies in memory, such as the function in a MiniGrid's space
 Key = TypeVar("Key")
 
@@ -34,7 +34,7 @@ class Probe:
 
     recipe: Recipe  # of what was tried
     spec: Spec
-    spaces: dict[str, str]
+    spaces: dict[str, Any]  # for run.json
     seconds: float  # per step; 0 for a VectorEnv, which no other process steps
     remarks: tuple[str, ...] = ()  # about it, for the user
     copies: int | None = None  # the environments that its recipe makes at once, as a VectorEnv
@@ -168,7 +168,15 @@ def spaces_of(made: Made) -> tuple[Space[Any], Space[Any]]:
     return made.observation_space, made.action_space
 
 
-def describe_spaces(made: Made, masked: bool) -> dict[str, str]:
-    """Returns these spaces, and whether there are masks of actions, as text, which is the same in every process."""
-    spaces = {name: ADDRESS.sub("", repr(space)) for name, space in zip(SPACES, spaces_of(made), strict=True)}
-    return spaces | {MASKS: "action masks" if masked else "no action masks"}
+def describe_spaces(made: Made, masked: bool) -> dict[str, Any]:
+    """Returns what run.json has of the spaces.
+
+    They, and whether there are masks of actions, are text, which is the same in every process. Their definitions, if
+    they are not too long, say all that a policy needs to know without the environment.
+    """
+    spaces = dict(zip(SPACES, spaces_of(made), strict=True))
+    described: dict[str, Any] = {name: ADDRESS.sub("", repr(space)) for name, space in spaces.items()}
+    described[MASKS] = MASKED if masked else "no action masks"
+    with suppress(ValueError):
+        described[DEFINITIONS] = {name: definition_of(space) for name, space in spaces.items()}
+    return described

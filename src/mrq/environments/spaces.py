@@ -24,7 +24,7 @@ class Translator:
         options: EnvironmentOptions = EnvironmentOptions(),  # noqa: B008, it is frozen
         masked: bool = False,  # the environment says which actions are allowed
     ) -> None:
-        self.observation_space, self.action_space, self._options = observation_space, action_space, options
+        self.observation_space, self.action_space, self.options = observation_space, action_space, options
         self._parts, self._action = parts_of(observation_space, options), action_parts(action_space)
         self.remarks = [part.remark for part in self._parts if part.remark]  # what the user may not expect
         continuous, choices = self._action.continuous, self._action.choices
@@ -34,6 +34,7 @@ class Translator:
             numbers += continuous + sum(choices)
         history = options.history or max(part.history for part in self._parts)
         self.spec = Spec(images, numbers, history, continuous, choices, masked)
+        self.remembers = history > 1 or options.action_history  # the networks see earlier steps
         self._first_options = np.cumsum([continuous, *choices])[:-1]
 
     def frame(self, observation: Any, action: Array | None = None, mask: Array | None = None) -> Array:
@@ -47,7 +48,7 @@ class Translator:
         if images and not self.spec.packed:
             return images[0]
         numbers = [array for part, array in zip(self._parts, read, strict=True) if not part.image]
-        if self._options.action_history:
+        if self.options.action_history:
             numbers.append(np.zeros(self.spec.action_size, np.float32) if action is None else action)
         if self.spec.masked:
             numbers.append(np.ones(sum(self.spec.choices), np.float32) if mask is None else mask)

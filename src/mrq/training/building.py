@@ -1,16 +1,16 @@
-"""The one place where a population's parts are built."""
+"""The one place where the parts of agents are built: of a population that trains, and of a learner that only acts."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from mrq.algorithms.algorithm import Algorithm, Setup
+from mrq.algorithms.algorithm import Algorithm, Learner, Setup
 from mrq.algorithms.registry import algorithm_of
 from mrq.environments.environments import Environments
 from mrq.errors import MRQError
 from mrq.execution import Exchange
-from mrq.interface import Identity
+from mrq.interface import Identity, Spec, common_spec
 from mrq.replay.allocation import reserve, slots_needed
 from mrq.replay.buffer import Replay
 from mrq.training.acting import Acting
@@ -26,14 +26,44 @@ def build_population(
     overlap: bool = False,
 ) -> Population:
     """Builds the agents as they are at the very start. `Population.expect` makes room for their training."""
-    algorithm, h, spec = algorithm_of(hyperparameters), hyperparameters, environments.spec
     copies = len(environments.names) // len(identities)
-    agents, specs = len(identities), environments.specs[::copies]
+    specs = environments.specs[::copies]
+    algorithm, h = algorithm_of(hyperparameters), hyperparameters
     algorithm.refuse(specs, [identity.task for identity in identities])
-    if len(identities) > 1 and not algorithm.in_populations:
-        raise MRQError(f"{algorithm.title} trains one agent at a time; give one task and one seed.")
     if copies > 1 or environments.begin_by_themselves:
         _refuse_several(copies, algorithm, h)
+    setup, replay = _setup(identities, specs, h, device, dtype, overlap, copies)
+    learner = algorithm.learner(setup)
+    acting = Acting(learner, setup.exchange)
+    return Population(identities, h, environments, replay, learner, acting, device, overlap)
+
+
+def build_learner(
+    identities: Sequence[Identity],
+    specs: Sequence[Spec],  # one per agent
+    hyperparameters: Any,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+) -> Learner:
+    """Builds agents that only act: without environments, and with no more of a replay than a learner needs to exist."""
+    algorithm = algorithm_of(hyperparameters)
+    algorithm.refuse(specs, [identity.task for identity in identities])
+    setup, _ = _setup(identities, specs, hyperparameters, device, dtype)
+    return algorithm.learner(setup)
+
+
+def _setup(
+    identities: Sequence[Identity],
+    specs: Sequence[Spec],
+    hyperparameters: Any,
+    device: torch.device,
+    dtype: torch.dtype,
+    overlap: bool = False,
+    copies: int = 1,
+) -> tuple[Setup, Replay]:
+    algorithm, h, spec, agents = algorithm_of(hyperparameters), hyperparameters, common_spec(specs), len(identities)
+    if agents > 1 and not algorithm.in_populations:
+        raise MRQError(f"{algorithm.title} trains one agent at a time; give one task and one seed.")
     slots = slots_needed(0, h.replay, copies)
     reserve(agents, spec, slots, device)
     replay = Replay(specs, h.replay, slots, device, copies)
@@ -43,9 +73,7 @@ def build_population(
         observation_dtype=replay.frames.dtype,
         actions=(agents, copies, spec.action_size),
     )
-    learner = algorithm.learner(Setup(identities, specs, h, replay, exchange, device, dtype, overlap, copies))
-    acting = Acting(learner, exchange)
-    return Population(identities, h, environments, replay, learner, acting, device, overlap)
+    return Setup(identities, specs, h, replay, exchange, device, dtype, overlap, copies), replay
 
 
 def _refuse_several(copies: int, algorithm: Algorithm, hyperparameters: Any) -> None:

@@ -18,7 +18,7 @@ from mrq.environments.sources import refuse_repeated
 from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
-from mrq.interface import Identity
+from mrq.interface import MASKS, SPACES, Identity
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
@@ -37,7 +37,7 @@ def try_tasks(tasks: Sequence[str], settings: Settings) -> dict[str, Probe]:
     for task in tasks:
         trained, evaluated = probes[task, False], probes[task, differ]
         if evaluated.spec != trained.spec:
-            pairs = zip(evaluated.spaces.values(), trained.spaces.values(), strict=True)
+            pairs = [(evaluated.spaces[name], trained.spaces[name]) for name in (*SPACES, MASKS)]
             other = " and ".join(f"{theirs} instead of {ours}" for theirs, ours in pairs if theirs != ours)
             raise MRQError(
                 f"--eval-env-kwargs give {task} other spaces than in training: {other}; give it the same ones."

@@ -8,7 +8,7 @@ from mrq.bounds import MOST_EPISODES, Between
 from mrq.environments.probing import checked_as_it_is, describe_spaces
 from mrq.errors import MRQError
 from mrq.interface import Say
-from mrq.training.building import build_population
+from mrq.training.building import build_learner
 from mrq.training.devices import chosen_device, set_precision
 from mrq.training.environments import EVALUATED_AT_ONCE, environments_of, made_by
 from mrq.training.evaluation import Evaluation, evaluate
@@ -58,8 +58,8 @@ def play(
         run.check_spaces(describe_spaces(made[0], playing.spec.masked))
         chosen = chosen_device(device)
         dtype = set_precision(run.settings, chosen)
-        ours = environments_of(run.identity, first, made[1 : len(identities)], recipe.options)
-        learner = build_population(identities, ours, run.settings.hyperparameters, chosen, dtype).learner
+        specs = [playing.spec] * len(identities)
+        learner = build_learner(identities, specs, run.settings.hyperparameters, chosen, dtype)
         with run.restoring():
             learner.load_policy_of(len(identities) - 1, tensors, counters.get("learner", counters))
         film = None if video is None else Film(video)

@@ -5,10 +5,12 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mrq import version
 from mrq.errors import MRQError
@@ -33,7 +35,7 @@ def create_run_folder(
     identity: Identity,
     settings: Settings,
     compiled: bool,
-    spaces: dict[str, str],
+    spaces: Mapping[str, Any],  # see describe_spaces
     parameters: int,  # how many numbers the agent learns
 ) -> RunFolder:
     """Creates a run folder and locks it. It is made aside and renamed, so that either the whole folder exists or none.
@@ -52,7 +54,7 @@ def create_run_folder(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "compiled": compiled,
-        "spaces": spaces,
+        "spaces": dict(spaces),
         "parameters": parameters,
         "machine": machine(),
         "versions": versions(),

@@ -29,7 +29,7 @@ from mrq.environments.options import EnvironmentOptions
 from mrq.environments.tasks import module_of
 from mrq.errors import DAMAGE, MRQError, one_line
 from mrq.files import is_folder, open_regular, read_text, written_aside
-from mrq.interface import MASKS, Array, Identity, Say
+from mrq.interface import DEFINITIONS, MASKED, MASKS, SPACES, Array, Identity, Say
 from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
@@ -38,6 +38,7 @@ from mrq.training.settings import Settings, checked_seeds, checked_task
 
 if TYPE_CHECKING:
     from mrq.environments.recipe import Recipe
+    from mrq.environments.spaces import Translator
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
 CHECKPOINTS, BEST, TENSORBOARD, CURVE = "checkpoints", "best", "tensorboard", "learning_curve.png"
@@ -54,7 +55,7 @@ class RunFolder:
         self.path = path
         self.environment = environment  # the user's name of one to make instead of the folder's own
         try:
-            document = _read_document(path)
+            self.document = document = _read_document(path)
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
             known = self._algorithm()
             algorithm = known or default_algorithm()
@@ -303,10 +304,10 @@ class RunFolder:
                 "another way; reports still read it, but it cannot be resumed or evaluated."
             )
 
-    def check_spaces(self, spaces: dict[str, str]) -> None:
+    def check_spaces(self, spaces: Mapping[str, Any]) -> None:
         """Refuses an environment with other spaces than the run's, or with masks of actions where that had none."""
-        for kind, space in spaces.items():
-            trained_with = self.spaces.get(kind)
+        for kind in (*SPACES, MASKS):
+            space, trained_with = spaces[kind], self.spaces.get(kind)
             if kind == MASKS and trained_with is None:  # the run was made before this was recorded
                 continue
             if space != trained_with:
@@ -315,6 +316,23 @@ class RunFolder:
                     f"the run in {self.path} was trained with {named}{trained_with} and the environment now has "
                     f"{space}; use the environment it was trained with."
                 )
+
+    def translator(self) -> "Translator":
+        """Returns what translates between the spaces that run.json defines and the networks' terms."""
+        from mrq.environments.definitions import defined_space  # it brings Gymnasium, as above
+        from mrq.environments.spaces import Translator
+
+        definitions = self.spaces.get(DEFINITIONS)
+        if definitions is None:
+            raise MRQError(
+                f"{self.path / DOCUMENT} does not define the run's spaces: an earlier version of mrq wrote it, or they "
+                "have too many different bounds; use MRQ.load, which makes the environment."
+            )
+        try:
+            observation_space, action_space = (defined_space(definitions[name]) for name in SPACES)
+        except (AssertionError, *DAMAGE) as error:  # Gymnasium asserts
+            raise MRQError(f"the spaces in {self.path / DOCUMENT} cannot be used ({one_line(error)}).") from None
+        return Translator(observation_space, action_space, self.settings.environment, self.spaces.get(MASKS) == MASKED)
 
     def change(self, **settings: Any) -> None:
         """Changes settings that do not decide the numbers of a run, such as how long it trains."""

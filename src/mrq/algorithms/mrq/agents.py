@@ -19,7 +19,7 @@ from mrq.algorithms.mrq.hyperparameters import Hyperparameters
 from mrq.algorithms.mrq.networks import initial_networks
 from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.two_hot import bin_locations
-from mrq.algorithms.observed import allowed_actions
+from mrq.algorithms.observed import Unpacked, allowed_actions
 from mrq.algorithms.optimiser import Parameters, descend
 from mrq.algorithms.trained import Networks, Trained
 from mrq.execution import Function, SideStream, over_agents
@@ -170,7 +170,7 @@ class Agents:
         return random_actions(noise, allowed.view(*states.shape[:2], -1), self.spec)
 
     @torch.no_grad()
-    def act(self, states: Tensor, noise: Noise) -> Tensor:
+    def act(self, states: Tensor | Unpacked, noise: Noise) -> Tensor:
         """Returns evaluation actions (agents, count, action_size)."""
         actions: Tensor = self._act(self.networks, states, noise, self.own_actions)
         return actions

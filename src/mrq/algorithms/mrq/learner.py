@@ -15,6 +15,7 @@ from mrq.algorithms.mrq.agents import METRICS, Agents
 from mrq.algorithms.mrq.memory import bytes_needed, encoder_chunk
 from mrq.algorithms.mrq.noise import acting_noise, encoder_noise, gumbel, value_noise
 from mrq.algorithms.noise_blocks import Draw, NoiseBlocks, for_each_copy
+from mrq.algorithms.observed import Unpacked
 from mrq.algorithms.trained import Networks
 from mrq.execution import HIGH_PRIORITY, Exchange, SideStream, Work
 from mrq.interface import Array, Sampler
@@ -133,15 +134,18 @@ class MRQLearner(Learner):
 
     def act(self, states: Tensor, generators: Sequence[np.random.Generator] | None, carried: Carried) -> Tensor:
         """Discrete actions keep their Gumbel noise, as in the published evaluations, unless they are deterministic."""
-        noise = {}
+        noise = None
         if self.agents.spec.choices and generators is not None:
             agents, count = states.shape[:2]
             drawn = np.zeros((agents * count, self.agents.spec.action_size), np.float32)
             for place, own in enumerate(generators):
                 size = self.specs[place // count].action_size
                 drawn[place, :size] = gumbel(own, (size,))
-            noise["evaluation_gumbel"] = torch.from_numpy(drawn.reshape(agents, count, -1)).to(states.device)
-        return self.agents.act(states, noise)
+            noise = torch.from_numpy(drawn.reshape(agents, count, -1)).to(states.device)
+        return self.choose(states, noise, carried)
+
+    def choose(self, states: Tensor | Unpacked, gumbel: Tensor | None, carried: Carried) -> Tensor:
+        return self.agents.act(states, {} if gumbel is None else {"evaluation_gumbel": gumbel})
 
     def parameters_of(self, agent: int) -> int:
         return self.agents.parameters_of(agent)

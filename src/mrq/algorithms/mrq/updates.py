@@ -31,7 +31,7 @@ from mrq.algorithms.mrq.networks import (
 )
 from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.unroll import Predictions, unrolled_gradients
-from mrq.algorithms.observed import Observed, allowed_actions, observed
+from mrq.algorithms.observed import Observed, Unpacked, allowed_actions, observed
 from mrq.algorithms.optimiser import Parameters
 from mrq.algorithms.trained import Networks
 from mrq.interface import Spec
@@ -128,13 +128,15 @@ def explore(networks: Networks, states: Tensor, noise: Noise, own_actions: Tenso
     return exploring_actions(_policy_outputs(networks, states, constants), noise, allowed, constants.spec, constants.h)
 
 
-def act(networks: Networks, states: Tensor, noise: Noise, own_actions: Tensor, constants: Constants) -> Tensor:
+def act(
+    networks: Networks, states: Tensor | Unpacked, noise: Noise, own_actions: Tensor, constants: Constants
+) -> Tensor:
     """Returns evaluation actions (count, action_size) for states (count, *state_shape)."""
     allowed = allowed_actions(states, constants.spec, own_actions)
     return evaluation_actions(_policy_outputs(networks, states, constants), noise, allowed, constants.spec)
 
 
-def _policy_outputs(networks: Networks, states: Tensor, constants: Constants) -> Tensor:
+def _policy_outputs(networks: Networks, states: Tensor | Unpacked, constants: Constants) -> Tensor:
     rounded = _rounded_networks(networks, constants.dtype, "encoder", "policy")
     return pre_activations(rounded["policy"], encode_state(rounded["encoder"], observed(states, constants.spec)))
 

@@ -1,0 +1,1 @@
+"""Policies as files for deployment, which need neither mrq nor, as ONNX, PyTorch."""
