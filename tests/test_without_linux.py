@@ -64,7 +64,7 @@ def test_the_machine_is_described(monkeypatch):
 @pytest.mark.usefixtures("macos")
 def test_glfw_renders(monkeypatch):
     assert chosen_renderer() == "glfw"
-    assert advice(RuntimeError("no display")) == "rendering on macOS needs GLFW and a screen (RuntimeError: no display)."
+    assert advice(OSError("no display")) == "rendering on macOS needs GLFW and a screen (OSError: no display)."
     monkeypatch.setenv("MUJOCO_GL", "cgl")
     assert chosen_renderer() == "cgl"
 
