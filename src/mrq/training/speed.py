@@ -148,6 +148,8 @@ def _bound(whole: float, updates: float, environments: float, overlap: bool) -> 
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def _never() -> bool:
@@ -177,7 +179,7 @@ def table(speeds: Sequence[Speed]) -> list[list[str]]:
 def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
     """Returns the table with where and when it was measured."""
     device = chosen_device(settings.device)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type.upper()
     head = (
         f"{date.today().isoformat()}, {name}, {cores()} cores, PyTorch {torch.__version__}, mrq {__version__}, "
         f"{chosen_precision(settings, device)}, overlap {'on' if overlaps(settings, device) else 'off'}"
