@@ -7,7 +7,7 @@ DEMO_RUN := $(DEMO)/Pendulum-v1/seed-0
 MINUTES ?= 60
 SEED ?= 0
 
-.PHONY: setup demo test-fast test test-environments soak lint format
+.PHONY: setup demo test-fast test test-environments soak dist lint format
 
 setup: .venv/ready
 
@@ -32,6 +32,11 @@ test-environments: setup
 
 soak: setup
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
+
+# The wheel is made from the sdist. Both are made by the tested setuptools, without the network.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 lint: setup
 	$(BIN)/ruff check .

@@ -51,6 +51,10 @@ LIBRARIES_OF_ALGORITHMS = {
     *("__future__", "torch", "numpy", "math", "collections", "concurrent", "contextlib", "dataclasses", "functools"),
     *("importlib", "typing", "mrq"),
 }
+SLOW_TO_IMPORT = {
+    *("torch", "gymnasium", "tensorboard", "safetensors", "matplotlib", "imageio", "fsspec", "scipy"),
+    *("mujoco", "dm_control", "ale_py", "stable_baselines3", "ray"),
+}
 COMPILING = ("torch.compile(", "torch.compiler", "CUDAGraph", "cuda.graph", "cuda.Stream", "wait_stream")
 
 
@@ -130,3 +134,17 @@ def test_methods_are_neither_set_nor_overwritten():
 def test_reading_runs_and_stepping_environments_do_without_pytorch(module):
     code = f"import sys, {module}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_package_imports_no_library():
+    code = "import sys; before = set(sys.modules); import mrq; print(*sorted(sys.modules.keys() - before))"
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ended.stdout.split() == ["mrq", "mrq.version"]
+
+
+def test_help_needs_none_of_the_libraries_that_take_long_to_import():
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from mrq.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", "--help"]
+    *text, modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert any("--replay-capacity" in line for line in text)
+    assert not SLOW_TO_IMPORT & set(modules.split())

@@ -1,6 +1,11 @@
 """MR.Q: one reinforcement-learning algorithm, one set of hyperparameters, any Gymnasium environment."""
 
+import sys
+
 from mrq.version import __version__
+
+if sys.platform == "win32":
+    raise ImportError("mrq runs on Linux and macOS; on Windows, use WSL.")
 
 TYPE_CHECKING = False  # as in `typing`, which the program `mrq` imports only when signals can end it
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ class Evaluate:
     beside_untrained: bool = False
     """Show the untrained agent in the video too, on the left, in the same episodes."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """auto, cpu, cuda, cuda:N or mps."""
     trust: bool = False
     """The run folder may bring code that is run: a module that its environment names, and pickled files."""
     env: str | None = None

@@ -210,6 +210,11 @@ def can_compile(device: torch.device) -> bool:
     return True
 
 
+def widest_float(device: torch.device) -> torch.dtype:
+    """Returns the most precise type of numbers that a device has: Apple's GPUs have no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 class SideStream:
     """A GPU stream beside the current one, for work that need not wait its turn. A CPU does everything in order."""
 
@@ -234,7 +239,7 @@ class SideStream:
 class Exchange:
     """Where host and device meet at every step: what agents see, and what they do, at addresses that never change.
 
-    On a GPU both lie in pinned host memory, which the device reads and writes without holding the host up.
+    On an NVIDIA GPU both lie in pinned host memory, which the device reads and writes without holding the host up.
     """
 
     def __init__(
@@ -248,6 +253,7 @@ class Exchange:
         self.observations = torch.zeros(observations, dtype=observation_dtype, pin_memory=on_gpu)
         self.actions = torch.zeros(actions, pin_memory=on_gpu)
         self._written = torch.cuda.Event() if on_gpu else None
+        self._is_apples = device.type == "mps"
 
     def actions_will_be_written(self) -> None:
         """Marks the end of the work that writes the actions; it was just given to the current stream."""
@@ -258,3 +264,5 @@ class Exchange:
         """Waits until the device has written the actions."""
         if self._written is not None:
             self._written.synchronize()
+        elif self._is_apples:
+            torch.mps.synchronize()

@@ -102,6 +102,11 @@ def environment_variables(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def cores() -> int:
+    """Returns how many cores this process may use; macOS only tells how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def only_installed_modules() -> AbstractContextManager[None]:
     """Keeps a Python that is started meanwhile from importing what happens to lie in the current folder."""
     return environment_variables({SAFE_PATH: "1"})

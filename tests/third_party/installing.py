@@ -11,7 +11,7 @@ from tests.third_party.catalogue import Package
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".environments"
 # What a package may not replace: mrq needs this Gymnasium, and every PyTorch takes gigabytes.
-KEPT = "gymnasium>=1.0,<2\ntorch=={torch}\n"
+KEPT = "gymnasium>=1.1,<2\ntorch=={torch}\n"
 INSTALLING_SECONDS = 1_800
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from mrq import MRQError
+from mrq.training.compiling import worth_compiling
 from mrq.training.devices import chosen_device, chosen_precision
 from mrq.training.settings import Settings
 
@@ -33,6 +34,16 @@ def test_a_gpu_is_taken_by_its_number_or_without(monkeypatch):
     assert chosen_device("cpu:3") == torch.zeros(1).device
     with pytest.raises(MRQError, match="cuda:2 was asked for and PyTorch sees 2 GPUs"):
         chosen_device("cuda:2")
+
+
+def test_apples_gpu_is_taken_where_there_is_one(monkeypatch):
+    with pytest.raises(MRQError, match="mps was asked for and PyTorch sees no GPU of Apple's; use cpu or auto"):
+        chosen_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert str(chosen_device("mps")) == str(chosen_device("mps:0")) == "mps"
+    assert chosen_device("auto").type != "mps"
+    assert not worth_compiling(Settings(steps=10**6), torch.device("mps"))
+    assert chosen_precision(Settings(), torch.device("mps")) == "float32"
 
 
 @pytest.mark.parametrize(("share", "chosen"), [("60", "float32"), ("100", "bf16")])

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mrq.execution import widest_float
 from mrq.interface import Array, Spec
 from mrq.padding import stack_padded
 from mrq.randomness import Stream, generator
@@ -77,4 +78,7 @@ class NoiseBlocks:
 
     def _stacked(self, arrays: Sequence[Array]) -> Tensor:
         """Stacks in pinned memory, so that copying to a GPU does not hold the host up."""
-        return stack_padded([torch.from_numpy(array) for array in arrays], pin_memory=self.device.type == "cuda")
+        tensors = [torch.from_numpy(array) for array in arrays]
+        if tensors[0].dtype == torch.float64:
+            tensors = [tensor.to(widest_float(self.device)) for tensor in tensors]
+        return stack_padded(tensors, pin_memory=self.device.type == "cuda")

@@ -64,7 +64,8 @@ def bench(request: Request, say: Say, show: Callable[[Sequence[Sequence[str]]], 
             if state is RunState.UNUSABLE
         }
         if request.dry_run:
-            device = "cuda" if settings.device.startswith("cuda") else chosen_device(settings.device).type
+            on_gpu = settings.device.startswith("cuda") or chosen_device(settings.device).type == "cuda"
+            device = "cuda" if on_gpu else "cpu"
             show(overview({job: (state, step) for job, (state, step, _) in found.items()}, device))
             say(f"The hours are estimates for {MACHINES[device]}.")
             for job, reason in failed.items():

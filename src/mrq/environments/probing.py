@@ -21,7 +21,7 @@ from mrq.environments.remarks import remarks_on
 from mrq.environments.vector import CheckedVector
 from mrq.errors import MRQError
 from mrq.interface import DEFINITIONS, MASKED, MASKS, SPACES, Array, Spec
-from mrq.processes import CLOSING_SECONDS, Child, Pipe
+from mrq.processes import CLOSING_SECONDS, Child, Pipe, cores
 
 TRIED_STEPS = 20
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object lies in memory, such as the function in a MiniGrid's space
@@ -52,9 +52,9 @@ def probe(recipes: Mapping[Key, Recipe], timeout: float) -> dict[Key, Probe]:
 
 def trials(recipes: Sequence[Recipe], timeout: float) -> Iterator[tuple[Recipe, Probe | MRQError]]:
     """Tries every recipe in a process of its own, as many at once as there are cores; yields what was found out."""
-    cores = len(os.sched_getaffinity(0))
-    for start in range(0, len(recipes), cores):
-        children = {recipe: Child(_try, (recipe,)) for recipe in recipes[start : start + cores]}
+    at_once = cores()
+    for start in range(0, len(recipes), at_once):
+        children = {recipe: Child(_try, (recipe,)) for recipe in recipes[start : start + at_once]}
         try:
             for recipe, child in children.items():
                 yield recipe, _result(child, recipe.task, timeout + MAKING_SECONDS)

@@ -6,6 +6,7 @@ missing. A task that needs no pictures must work without a renderer.
 
 import importlib
 import os
+import sys
 from contextlib import AbstractContextManager
 from ctypes.util import find_library
 
@@ -16,9 +17,12 @@ PACKAGES = {"egl": "libegl1", "osmesa": "libosmesa6"}  # of the operating system
 
 
 def chosen_renderer() -> str:
-    """Returns the one that MUJOCO_GL names, otherwise EGL, or OSMesa if only that is installed."""
-    only_osmesa = find_library("OSMesa") and not find_library("EGL")
-    return os.environ.get("MUJOCO_GL") or ("osmesa" if only_osmesa else "egl")
+    """Returns the one that MUJOCO_GL names, otherwise EGL, or OSMesa if only that is installed; on macOS, GLFW."""
+    if named := os.environ.get("MUJOCO_GL"):
+        return named
+    if sys.platform == "darwin":
+        return "glfw"
+    return "osmesa" if find_library("OSMesa") and not find_library("EGL") else "egl"
 
 
 def advice(error: BaseException) -> str:
@@ -28,6 +32,8 @@ def advice(error: BaseException) -> str:
         package = PACKAGES.get(named.lower())
         remedy = "unset it" + (f", or install the system package {package}" if package else "")
         return f"MUJOCO_GL is {named!r}, which does not work here ({one_line(error)}); {remedy}."
+    if sys.platform == "darwin":
+        return f"rendering on macOS needs GLFW and a screen ({one_line(error)})."
     return (
         "rendering without a screen needs OpenGL; install the system package libegl1, or libosmesa6 and set "
         f"MUJOCO_GL=osmesa ({one_line(error)})."

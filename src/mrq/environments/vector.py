@@ -17,8 +17,7 @@ from mrq.environments.spaces import Translator
 from mrq.errors import MRQError
 from mrq.interface import Array, Spec, Transitions, common_spec
 
-# The values of Gymnasium's AutoresetMode, which Gymnasium 1.0 does not have.
-NEXT_STEP, SAME_STEP, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")
+NEXT_STEP, SAME_STEP, DISABLED = MODES = ("NextStep", "SameStep", "Disabled")  # values of Gymnasium's AutoresetMode
 AUTORESET_MODE, LAST_OBSERVATIONS, LAST_INFO = "autoreset_mode", "final_obs", "final_info"  # Gymnasium's names
 
 

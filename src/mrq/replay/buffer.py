@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrq.execution import Function, Work
+from mrq.execution import Function, Work, widest_float
 from mrq.interface import Array, ReplaySettings, Spec, Transitions, common_spec
 from mrq.replay.allocation import FLAGS
 from mrq.replay.priorities import Priorities
@@ -145,7 +145,7 @@ class Replay:
     def mean_absolute_reward(self) -> Tensor:
         """Returns each agent's mean absolute reward (agents,)."""
         filled = int(self.filled.max()) * self.copies
-        total = self.rewards[:, :filled].abs().sum(1, dtype=torch.float64)
+        total = self.rewards[:, :filled].abs().sum(1, dtype=widest_float(self.frames.device))
         return (total / self._storage.complete[:, :filled].sum(1)).float()
 
     def can_sample(self) -> Array:

@@ -8,6 +8,8 @@ buffer says which states may be sampled.
 import torch
 from torch import Tensor
 
+from mrq.execution import widest_float
+
 BLOCK = 256
 
 
@@ -22,6 +24,7 @@ class Priorities:
         self.highest = torch.full((agents,), minimum**exponent, device=device)  # a new slot's priority
         self._blocks = self.values.view(agents, blocks, BLOCK)
         self._rows = torch.arange(agents, device=device)[:, None]
+        self._accurate = widest_float(device)
 
     def set(self, rows: Tensor, slots: Tensor, priorities: Tensor) -> None:
         """Gives the slots (agents, count) of the agents `rows` (agents, 1) new priorities (agents, count)."""
@@ -42,9 +45,10 @@ class Priorities:
     def draw(self, uniforms: Tensor) -> Tensor:
         """Draws slots (agents, count) for uniforms in [0, 1), float64 so that each of a million gets its fair share.
 
-        An agent without any priority gets an arbitrary slot; only an agent that no longer trains has none.
+        Apple's GPUs have float32 alone. An agent without any priority gets an arbitrary slot; only an agent that no
+        longer trains has none.
         """
-        ends = self.sums.double().cumsum(1)  # (agents, blocks)
+        ends = self.sums.to(self._accurate).cumsum(1)  # (agents, blocks)
         points = uniforms * ends[:, -1:]
         block = _first_beyond(ends, points).clamp(max=ends.shape[1] - 1)  # (agents, count)
         starts = torch.where(block > 0, ends.gather(1, (block - 1).clamp(min=0)), 0.0)

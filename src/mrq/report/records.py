@@ -184,7 +184,7 @@ def _provenance(run: RunFolder) -> Provenance:
     found = {
         "mrq": run.made_by,
         **{name: versions.get(name) for name in PACKAGES},
-        "device": gpus[index] if with_gpu else "CPU",
+        "device": gpus[index] if with_gpu else "Apple GPU" if run.settings.device == "mps" else "CPU",
         "CPU": " ".join(f"{machine.get('cpus') or ''} {machine.get('cpu') or 'cores'}".split()),
         "platform": machine.get("platform"),
         "precision": run.settings.precision,

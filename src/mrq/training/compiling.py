@@ -17,7 +17,7 @@ COMPILER = "a C++ compiler and Python's headers (Debian: g++ and python3-dev), o
 
 def worth_compiling(settings: Settings, device: torch.device) -> bool:
     """Says whether to compile."""
-    if settings.compile != "auto":
+    if settings.compile != "auto" or device.type == "mps":  # for which PyTorch's compiler is a prototype
         return settings.compile == "on"
     h = settings.hyperparameters
     updates = (settings.total_steps - h.random_steps) * h.updates_per_step

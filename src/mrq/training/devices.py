@@ -7,6 +7,8 @@ import torch
 from mrq.errors import MRQError
 from mrq.training.settings import Precision, Settings
 
+DEVICES = "auto, cpu, cuda, cuda:N or mps"
+
 
 def chosen_device(name: str) -> torch.device:
     """Returns the device that `--device` names."""
@@ -15,11 +17,15 @@ def chosen_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise MRQError(f"there is no device {name!r}; give auto, cpu, cuda or cuda:N.") from None
-    if device.type not in ("cpu", "cuda"):
-        raise MRQError(f"the device {name!r} is not supported; give auto, cpu, cuda or cuda:N.")
+        raise MRQError(f"there is no device {name!r}; give {DEVICES}.") from None
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise MRQError(f"the device {name!r} is not supported; give {DEVICES}.")
     if device.type == "cpu":
         return torch.device("cpu")  # tensors name it so, whatever number was given
+    if device.type == "mps":
+        if not torch.backends.mps.is_available():
+            raise MRQError(f"{name} was asked for and PyTorch sees no GPU of Apple's; use cpu or auto.")
+        return torch.device("mps")
     index = device.index or 0
     if index >= torch.cuda.device_count():
         raise MRQError(f"{name} was asked for and PyTorch sees {torch.cuda.device_count()} GPUs; use cpu or auto.")

@@ -1,7 +1,6 @@
 """What works on this machine, what is missing, and how to fix it."""
 
 import importlib.metadata
-import os
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from mrq.environments.tasks import PROTOCOLS, names_in
 from mrq.errors import MRQError
 from mrq.execution import can_compile
 from mrq.memory import available_memory, readable
+from mrq.processes import cores
 from mrq.training.compiling import COMPILER
 from mrq.training.devices import chosen_device
 from mrq.version import __version__
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 def findings() -> Iterator[Finding]:
     """Looks at everything that training may need."""
     cpu = torch.device("cpu")
-    here = f"{len(os.sched_getaffinity(0))} cores, {readable(available_memory(cpu))} of memory free"
+    here = f"{cores()} cores, {readable(available_memory(cpu))} of memory free"
     yield Finding(
         "mrq", True, f"{__version__}, Python {platform.python_version()}, PyTorch {torch.__version__}, {here}"
     )

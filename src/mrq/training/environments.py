@@ -1,6 +1,5 @@
 """The environments that agents are trained and evaluated in: in this process, or in others where that is faster."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +18,7 @@ from mrq.environments.vector import CheckedVector, VectorEnvironments
 from mrq.environments.workers import WorkerEnvironments, processes_worth, refuse_changed_spaces
 from mrq.errors import MRQError
 from mrq.interface import MASKS, SPACES, Identity
+from mrq.processes import cores
 from mrq.training.settings import Settings
 
 EVALUATED_AT_ONCE = 10  # episodes of an agent that are played side by side
@@ -77,7 +77,7 @@ def make_environments(
     seconds = [probe.seconds for probe in tried for _ in range(copies)]
     processes = settings.workers
     if processes is None:
-        processes = processes_worth(seconds, len(os.sched_getaffinity(0)))
+        processes = processes_worth(seconds, cores())
     if processes == 0:
         pairs = zip(recipes, specs, strict=True)
         made = [CheckedEnvironment(recipe.make_one(), recipe.options, spec.masked) for recipe, spec in pairs]

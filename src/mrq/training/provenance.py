@@ -1,12 +1,13 @@
 """What a run was made on and with: the machine, and the versions of everything."""
 
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from mrq.processes import cores
 
 
 def machine() -> dict[str, Any]:
@@ -15,7 +16,7 @@ def machine() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cpu": _cpu(),
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": cores(),
         "torch_threads": torch.get_num_threads(),
         "gpus": gpus,
     }

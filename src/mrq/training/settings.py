@@ -51,7 +51,7 @@ class Settings:
     checkpoint_minutes: Annotated[float, Between(0, LONGEST_WAIT)] = 5.0
     """Minutes between checkpoints; one is also written at the end and when interrupted."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N; auto uses a GPU if there is one."""
+    """auto, cpu, cuda, cuda:N, or mps: Apple's GPU, which is untested. auto uses an NVIDIA GPU if there is one."""
     compile: Switch = "auto"
     """Compile the updates, and capture them as CUDA graphs on a GPU; auto does so where the run is long enough."""
     precision: Precision = "auto"

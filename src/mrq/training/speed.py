@@ -6,7 +6,6 @@ it. So with overlap they add up to more than the whole.
 """
 
 import gc
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import torch
 from mrq.environments.probing import probe
 from mrq.markdown import escaped, markdown_table
 from mrq.memory import readable
+from mrq.processes import cores
 from mrq.training.devices import chosen_device, chosen_precision, overlaps
 from mrq.training.environments import with_vectors
 from mrq.training.loop import step, update
@@ -148,6 +148,8 @@ def _bound(whole: float, updates: float, environments: float, overlap: bool) -> 
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def _never() -> bool:
@@ -177,10 +179,9 @@ def table(speeds: Sequence[Speed]) -> list[list[str]]:
 def markdown(speeds: Sequence[Speed], settings: Settings) -> str:
     """Returns the table with where and when it was measured."""
     device = chosen_device(settings.device)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    cores = len(os.sched_getaffinity(0))
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type.upper()
     head = (
-        f"{date.today().isoformat()}, {name}, {cores} cores, PyTorch {torch.__version__}, mrq {__version__}, "
+        f"{date.today().isoformat()}, {name}, {cores()} cores, PyTorch {torch.__version__}, mrq {__version__}, "
         f"{chosen_precision(settings, device)}, overlap {'on' if overlaps(settings, device) else 'off'}"
     )
     names, *rows = table(speeds)
