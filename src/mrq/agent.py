@@ -2,7 +2,7 @@
 
 import operator
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,11 +40,12 @@ from mrq.training.evaluation import choose_actions
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
+from mrq.training.listeners.trackers import refuse_unusable_trackers
 from mrq.training.loop import save
 from mrq.training.run_creation import create_run_folder, occupied
 from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
-from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
+from mrq.training.settings import Precision, Settings, Switch, TrackerName, checked_seeds, checked_task
 
 EVALUATIONS_NEED = "evaluations need environments of their own"
 
@@ -141,20 +142,26 @@ class MRQ:
         evaluate_every: int = 0,
         run_folder: str | Path | None = None,
         progress_bar: bool = False,
+        track: Sequence[TrackerName] = Settings.track,
     ) -> Self:
         """Trains for `total_steps` more environment steps.
 
         `callback` is called after every step and stops the training by returning False. `evaluate_every` and
         `run_folder` do what they do on the command line: evaluations every so many steps, printed as they come, and
         a folder with evaluations.csv, TensorBoard events and checkpoints. Ctrl-C stops early and keeps what was
-        learned.
+        learned. `track` names the trackers that are told of a training with a run folder.
         """
         more = _whole(total_steps, "total_steps")
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
         evaluate_every = _whole(evaluate_every, "evaluate_every")
-        check_values(Settings, {"evaluate_every": evaluate_every}, str)
-        settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
+        check_values(Settings, {"evaluate_every": evaluate_every, "track": tuple(track)}, str)
+        refuse_unusable_trackers(track)
+        if run_folder is None and not set(track) <= set(Settings.track):
+            raise MRQError("trackers need a run_folder, which remembers their runs; give learn one.")
+        settings = replace(
+            self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every, track=tuple(track)
+        )
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
         population = self._population
@@ -276,6 +283,7 @@ class MRQ:
             self._folder = path
             return run
         run = self._open(path)
+        run.settings = replace(run.settings, track=settings.track)
         run.extend(settings.total_steps)
         run.check_evaluations(self._loaded)
         run.rewind(self._population.evaluated_at)

@@ -24,7 +24,7 @@ from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.files import is_address
 from mrq.terminal import interrupted_by, refuse, say, show, started_in
-from mrq.training.settings import Settings
+from mrq.training.settings import Settings, TrackerName
 
 Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
 PresetName = Annotated[
@@ -115,13 +115,18 @@ class Resume:
     """The run folders may bring code that is run: modules that their environments name, and pickled files."""
     env: str | None = None
     """Train in this environment, such as my_module:make, rather than in the one that the run folders name."""
+    track: tuple[TrackerName, ...] | None = None
+    """Trackers that are told of the training, instead of those that the run folders name."""
 
     def run(self) -> None:
         from mrq.training.listeners.progress_bar import ProgressBar
         from mrq.training.runs import resume
         from mrq.training.summary import conclude
 
-        conclude(resume(self.run_folders, self.steps, ProgressBar(), trust=self.trust, environment=self.env))
+        outcome = resume(
+            self.run_folders, self.steps, ProgressBar(), trust=self.trust, environment=self.env, track=self.track
+        )
+        conclude(outcome)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ run.json             the settings, and the versions of everything
 evaluations.csv      one row per evaluation
 learning_curve.png   the same, as a picture
 tensorboard/         losses, values, speed, training returns
+tracking.json        the runs of other trackers that it belongs to; see tracking_file.py
+films/               films of evaluations
 checkpoints/         the latest complete state, and the one before it
 lock                 empty; held by the process that trains the run
 
@@ -32,13 +34,13 @@ from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
-from mrq.training.settings import Settings, checked_seeds, checked_task
+from mrq.training.settings import LOCAL_TRACKERS, Settings, TrackerName, checked_seeds, checked_task
 
 if TYPE_CHECKING:
     from mrq.environments.recipe import Recipe
 
 DOCUMENT, EVALUATIONS = TABLES = ("run.json", "evaluations.csv")  # the settings, and the results
-CHECKPOINTS, TENSORBOARD, CURVE = "checkpoints", "tensorboard", "learning_curve.png"
+CHECKPOINTS, TENSORBOARD, CURVE, FILMS = "checkpoints", "tensorboard", "learning_curve.png", "films"
 LARGEST_DOCUMENT = 10_000_000  # bytes
 MOST_PARAMETERS = 10**15
 Result = TypeVar("Result")
@@ -55,7 +57,7 @@ class RunFolder:
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
             known = self._algorithm()
             algorithm = known or default_algorithm()
-            settings = dict(document["settings"])
+            settings = {name: _as_tuple(value) for name, value in document["settings"].items()}
             made_with = dict(settings.pop("environment", {}))  # versions before 0.2 recorded the task alone
             options = EnvironmentOptions(**{name: _as_tuple(value) for name, value in made_with.items()})
             written = settings.pop("hyperparameters", {})
@@ -167,6 +169,21 @@ class RunFolder:
                 f"the run in {self.path} makes its environment {self.task} with {code}, which can run code; if you "
                 f"trust it, add --trust{named} (in Python, trust=True or env=…)."
             )
+
+    def trackers(self, asked: Sequence[TrackerName] | None, trust: bool) -> tuple[TrackerName, ...]:
+        """Returns the trackers that the user asks for, or those with which the run was made.
+
+        The latter are refused where they could send the run elsewhere and only the folder asks for that.
+        """
+        if asked is not None:
+            return tuple(asked)
+        names = " ".join(self.settings.track)
+        if not trust and not set(self.settings.track) <= set(LOCAL_TRACKERS):
+            raise MRQError(
+                f"the run in {self.path} asks to be tracked with {names}, which could upload it; add --track {names}, "
+                f"or --track {' '.join(LOCAL_TRACKERS)} to resume it without."
+            )
+        return self.settings.track
 
     @property
     def is_made_by_name(self) -> bool:
@@ -305,15 +322,20 @@ class RunFolder:
                 )
 
     def extend(self, steps: int) -> None:
-        """Sets another total number of steps."""
+        """Sets another total number of steps, and records the trackers."""
         self.settings = replace(self.settings, steps=steps)
-        self._change_document(lambda document: document["settings"].update(steps=steps))
+        track = list(self.settings.track)
+        self._change_document(lambda document: document["settings"].update(steps=steps, track=track))
 
-    def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
+    def document(self) -> dict[str, Any]:
+        """Returns what run.json says."""
         try:
-            document = _read_document(self.path)
+            return _read_document(self.path)
         except DAMAGE as error:  # it was read when this process opened the run
             raise _unreadable(self.path, error) from None
+
+    def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
+        document = self.document()
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
             file.write(as_json(document))

@@ -28,12 +28,12 @@ from mrq.training.interruption import Interruption
 from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
-from mrq.training.listeners.tensorboard import TensorBoard
+from mrq.training.listeners.trackers import refuse_unusable_trackers, trackers
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
 from mrq.training.run_folder import DOCUMENT, RunFolder
-from mrq.training.settings import Settings, checked_seeds, checked_task
+from mrq.training.settings import LOCAL_TRACKERS, Settings, TrackerName, checked_seeds, checked_task
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
 SHARED_COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at", "learner")
@@ -75,6 +75,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     """Trains new agents, each with a folder of its own under `root`; together, if their algorithm can."""
     tasks = list(dict.fromkeys(identity.task for identity in identities))
     settings = settings.completed(tasks)
+    refuse_unusable_trackers(settings.track)
     for identity in identities:
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
@@ -122,6 +123,7 @@ def resume(
     machine: Settings | None = None,  # whose device, processes and times replace the runs'
     trust: bool = False,  # code that the folders bring may be run
     environment: str | None = None,  # to train in, instead of the one that the folders name
+    track: Sequence[TrackerName] | None = None,  # trackers, instead of those that the folders name
 ) -> Outcome:
     """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
@@ -137,6 +139,8 @@ def resume(
         for run in runs:
             run.refuse_unknown_algorithm()
             run.refuse_untrusted(trust)
+            run.settings = replace(run.settings, track=run.trackers(track, trust))
+            refuse_unusable_trackers(run.settings.track)
         return _resume(runs, steps, listener, machine)
 
 
@@ -275,7 +279,9 @@ def train_runs(
 ) -> Interruption:
     """Trains with the run folders' listeners and with signals, and closes everything afterwards."""
     listeners = Listeners(
-        [EvaluationsFile(runs), TensorBoard(runs), LearningCurve(runs), listener] if runs else [listener]
+        [EvaluationsFile(runs), *trackers(settings.track, runs, listener.message), LearningCurve(runs), listener]
+        if runs
+        else [listener]
     )
     with Interruption() as interrupted:
         try:
@@ -299,10 +305,12 @@ def train_runs(
 
 
 def resume_command(runs: Sequence[RunFolder]) -> str:
-    """Returns the command that resumes these runs, in the environment that the user named for them."""
+    """Returns the command that resumes these runs, in the environment and with the trackers that the user named."""
     environment = "".join({f" --env {shlex.quote(run.environment)}" for run in runs if run.environment is not None})
     trust = " --trust" if any(run.needs_trust for run in runs) else ""
-    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{environment}{trust}"
+    names = dict.fromkeys(name for run in runs for name in run.settings.track)
+    track = "" if set(names) <= set(LOCAL_TRACKERS) else f" --track {' '.join(names)}"
+    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{environment}{track}{trust}"
 
 
 def program() -> str:

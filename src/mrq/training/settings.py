@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+LOCAL_TRACKERS: tuple[TrackerName, ...] = ("tensorboard",)  # which only write to the run folder
 MOST_WORKERS = 1_000
 LONGEST_WAIT = 10**6  # minutes or seconds
 OF_MACHINE = ("device", "workers", "checkpoint_minutes", "environment_timeout")  # may change when a run is resumed
@@ -58,6 +60,8 @@ class Settings:
     """Processes that step the environments, 0 for none; by default as many as make training faster."""
     environment_timeout: Annotated[float, Between(1e-3, LONGEST_WAIT)] = 300.0
     """Seconds after which an environment in its own process counts as failed; making it may take 300 more."""
+    track: tuple[TrackerName, ...] = LOCAL_TRACKERS
+    """Trackers that are told of the training; without any name, none is."""
     environment: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     hyperparameters: Any = field(default_factory=lambda: default_algorithm().hyperparameters())
 
