@@ -112,10 +112,15 @@ def test_training_stops_when_a_callback_asks_for_it(agent, capsys):
     assert "stopped at step 0: the return of -1 is reached" in capsys.readouterr().out
 
 
-def test_what_waits_for_evaluations_says_that_there_are_none(agent):
+def test_what_waits_for_evaluations_says_that_there_are_none(agent, settings, tmp_path):
     for callback in (StopAtReturn(1), StopWithoutImprovement(1), KeepBest("best"), FilmEvery(1, "films")):
-        with pytest.raises(MRQError, match=f"^{type(callback).__name__} waits for evaluations; give --evaluate-every"):
-            agent.learn(10, callback=callback)
+        with pytest.raises(MRQError, match=f"^{type(callback).__name__} waits for evaluations; give learn"):
+            agent.learn(10, callback=callback, run_folder=tmp_path / "run")
+    for name in ("stop_at_return", "patience", "film_every"):
+        unevaluated = replace(settings, evaluate_every=0, **{name: 3})
+        with pytest.raises(MRQError, match=f"^--{name.replace('_', '-')} waits for evaluations; give --evaluate-every"):
+            start([Identity("Pendulum-v1", 0)], unevaluated, tmp_path, Listener())
+    assert not list(tmp_path.iterdir())
     assert agent.num_timesteps == 0
 
 

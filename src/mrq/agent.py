@@ -41,11 +41,12 @@ from mrq.training.film import rendered
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.progress_bar import ProgressBar
+from mrq.training.listeners.trackers import refuse_unusable_trackers
 from mrq.training.loop import save
 from mrq.training.run_creation import create_run_folder, occupied
 from mrq.training.run_folder import DOCUMENT, RunFolder, fingerprint
 from mrq.training.runs import load, make_room, train_runs
-from mrq.training.settings import Precision, Settings, Switch, checked_seeds, checked_task
+from mrq.training.settings import Precision, Settings, Switch, TrackerName, checked_seeds, checked_task
 
 EVALUATIONS_NEED = "evaluations need environments of their own"
 
@@ -158,15 +159,15 @@ class MRQ:
         run_folder: str | Path | None = None,
         progress_bar: bool = False,
         total_timesteps: int | None = None,
+        track: Sequence[TrackerName] = Settings.track,
         reset_num_timesteps: bool = False,
     ) -> Self:
         """Trains for `total_steps` more environment steps; `total_timesteps` is Stable-Baselines3's name for them.
 
         `callback` is one or several of mrq.callbacks, or a function of the agent that is called after every step;
-        False stops the training. `evaluate_every` and
-        `run_folder` do what they do on the command line: evaluations every so many steps, printed as they come, and
-        a folder with evaluations.csv, TensorBoard events and checkpoints. Ctrl-C stops early and keeps what was
-        learned.
+        False stops the training. `evaluate_every` and `run_folder` do what they do on the command line: evaluations
+        every so many steps, printed as they come, and a folder with evaluations.csv, TensorBoard events and
+        checkpoints. Ctrl-C stops early and keeps what was learned. `track` names the trackers that are told of a training with a run folder.
         """
         given = [number for number in (total_steps, total_timesteps) if number is not None]
         if len(given) != 1:
@@ -181,8 +182,16 @@ class MRQ:
         if more < 1:
             raise MRQError(f"total_steps is {more:,}; it must be 1 or more.")
         evaluate_every = _whole(evaluate_every, "evaluate_every")
-        check_values(Settings, {"evaluate_every": evaluate_every}, str)
-        settings = replace(self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every)
+        check_values(Settings, {"evaluate_every": evaluate_every, "track": tuple(track)}, str)
+        refuse_unusable_trackers(track)
+        if run_folder is None and not set(track) <= set(Settings.track):
+            raise MRQError("trackers need a run_folder, which remembers their runs; give learn one.")
+        settings = replace(
+            self._settings, steps=self.num_timesteps + more, evaluate_every=evaluate_every, track=tuple(track)
+        )
+        for waiting in callbacks:
+            if waiting.needs_evaluations and not evaluate_every:
+                raise MRQError(f"{type(waiting).__name__} waits for evaluations; give learn evaluate_every.")
         evaluation_environments = self._evaluation_environments() if evaluate_every else None
         make_room(self._population, settings, lambda _: None)
         population = self._population
@@ -283,7 +292,7 @@ class MRQ:
             self._folder = path
             return run
         run = self._open(path)
-        run.change(steps=settings.total_steps)
+        run.change(steps=settings.total_steps, track=settings.track)
         run.check_evaluations(self._loaded)
         run.rewind(self._population.evaluated_at)
         return run

@@ -26,7 +26,7 @@ from mrq.environments.tasks import Suite
 from mrq.errors import MRQError
 from mrq.files import is_address
 from mrq.terminal import interrupted_by, refuse, say, show, started_in
-from mrq.training.settings import Settings
+from mrq.training.settings import Settings, TrackerName
 
 Name = Annotated[str, tyro.conf.arg(help=f"{', '.join(ALGORITHMS)}; its hyperparameters are options too.")]
 PresetName = Annotated[
@@ -164,6 +164,8 @@ class Resume:
     """The run folders may bring code that is run: modules that their environments name, and pickled files."""
     env: str | None = None
     """Train in this environment, such as my_module:make, rather than in the one that the run folders name."""
+    track: tuple[TrackerName, ...] | None = None
+    """Trackers that are told of the training, instead of those that the run folders name."""
 
     def run(self) -> None:
         from mrq.training.listeners.progress_bar import ProgressBar
@@ -176,7 +178,7 @@ class Resume:
         if self.patience is not None:
             changes["patience"] = self.patience
         shown = ProgressBar()
-        conclude(resume(self.run_folders, self.steps, shown, None, self.trust, self.env, changes))
+        conclude(resume(self.run_folders, self.steps, shown, None, self.trust, self.env, self.track, changes))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def write_hub_folder(
             evaluation = play(path, EPISODES, False, None, "cpu", say, trust, environment)
         filmed = (aside / FILM).exists()
         with open_new(aside / DOCUMENT) as file:
-            file.write(as_json(run.document))
+            file.write(as_json(run.document()))
         with open_new(aside / CARD) as file:
             file.write(card(run, policy.num_timesteps, evaluation, filmed).encode())
         if folder.exists():

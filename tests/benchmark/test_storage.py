@@ -25,6 +25,7 @@ from mrq.training.listeners.tensorboard import TensorBoard
 from mrq.training.run_creation import create_run_folder
 from mrq.training.run_folder import RunFolder
 from mrq.training.settings import Settings
+from mrq.training.tracking_file import Tracked, read_tracking, write_tracking
 from tests.command_line import steps_in
 
 RUN, OTHER = "gym/Hopper-v4/seed-0", "gym/Hopper-v4/seed-1"
@@ -108,9 +109,11 @@ def test_a_run_is_fetched_and_mirrored_as_it_was_sent(store, job, tmp_path):
     for step in (0, 100, 300):
         reach(run, step)
         outbox.send()
+    write_tracking(run.path, "wandb", Tracked("abc", {"evaluation": 300}))
     run.close()
     outbox.send()
     assert fetch(store, RUN, tmp_path / "other") == "000003-step-300"
+    assert read_tracking(tmp_path / "other") == {"wandb": Tracked("abc", {"evaluation": 300})}
     other = RunFolder(tmp_path / "other")
     assert other.evaluations() == run.evaluations()
     assert learned(other.path) == 300

@@ -21,6 +21,7 @@ from mrq.interface import Say
 from mrq.memory import available_memory
 from mrq.terminal import interrupted_by
 from mrq.training.devices import chosen_device
+from mrq.training.listeners.trackers import refuse_unusable_trackers
 from mrq.training.runs import runs_folder
 from mrq.training.settings import Settings
 
@@ -54,6 +55,8 @@ def bench(request: Request, say: Say, show: Callable[[Sequence[Sequence[str]]], 
     tasks = chosen_tasks(request.suite, request.tasks)
     runs, settings = request.runs, request.settings
     _refuse_unusable_place(runs, request.cluster)
+    if request.cluster is None:  # the machines of a cluster may have other packages
+        refuse_unusable_trackers(settings.track)
     with at_hand(runs) as place:
         root = place.absolute()  # workers are in other folders, and environments may change the working directory
         matrix = jobs(tasks, algorithms, variants, range(seeds), settings, root)

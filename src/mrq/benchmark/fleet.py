@@ -81,7 +81,7 @@ def train(fleet: Sequence[Job], listener: Listener) -> None:
     if begun:
         try:
             paths, trust = [job.path for job in begun], fleet[0].trust
-            if resume(paths, settings.total_steps, listener, settings, trust).interrupted:
+            if resume(paths, settings.total_steps, listener, settings, trust, track=settings.track).interrupted:
                 return
         except MRQError as error:
             for job in begun:

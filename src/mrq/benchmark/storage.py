@@ -28,6 +28,7 @@ from mrq.files import ASIDE, is_address
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import latest_checkpoint
 from mrq.training.run_folder import CHECKPOINTS, DOCUMENT, TABLES, TENSORBOARD
+from mrq.training.tracking_file import TRACKING
 
 SEND_SECONDS = 2.0  # between two times that changes are sent
 LAST_SEND_SECONDS = 300.0  # for which the last changes are retried
@@ -124,6 +125,9 @@ def fetch(store: Store, run: str, folder: Path) -> str | None:
                 to = folder / name if name in TABLES else folder / CHECKPOINTS / checkpoint / name
                 to.parent.mkdir(parents=True, exist_ok=True)
                 store.files.get_file(store.place(run, CHECKPOINTS, checkpoint, name), str(to))
+        tracking = store.place(run, TRACKING)
+        if store.files.exists(tracking):  # trackers' runs may have been told more than the checkpoint knows
+            store.files.get_file(tracking, str(folder / TRACKING))
         return complete[-1]
 
 

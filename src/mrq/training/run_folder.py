@@ -4,6 +4,7 @@ run.json             the settings, and the versions of everything
 evaluations.csv      one row per evaluation
 learning_curve.png   the same, as a picture
 tensorboard/         losses, values, speed, training returns
+tracking.json        the runs of other trackers that it belongs to; see tracking_file.py
 checkpoints/         the latest complete state, and the one before it
 best/                the policy with the best evaluation, without what training needs
 films/               the agent at some evaluations, if asked for
@@ -34,7 +35,7 @@ from mrq.printable import is_encodable
 from mrq.training import checkpoint as checkpoints
 from mrq.training.checkpoint import AgentState, CheckpointFault
 from mrq.training.evaluations_table import Row, as_text, read_rows, summary
-from mrq.training.settings import Settings, checked_seeds, checked_task
+from mrq.training.settings import LOCAL_TRACKERS, Settings, TrackerName, checked_seeds, checked_task
 
 if TYPE_CHECKING:
     from mrq.environments.recipe import Recipe
@@ -55,11 +56,11 @@ class RunFolder:
         self.path = path
         self.environment = environment  # the user's name of one to make instead of the folder's own
         try:
-            self.document = document = _read_document(path)
+            document = _read_document(path)
             self.title = str(document.get("algorithm", default_algorithm().title))  # of the algorithm
             known = self._algorithm()
             algorithm = known or default_algorithm()
-            settings = dict(document["settings"])
+            settings = {name: _as_tuple(value) for name, value in document["settings"].items()}
             made_with = dict(settings.pop("environment", {}))  # versions before 0.2 recorded the task alone
             options = EnvironmentOptions(**{name: _as_tuple(value) for name, value in made_with.items()})
             written = settings.pop("hyperparameters", {})
@@ -172,6 +173,21 @@ class RunFolder:
                 f"the run in {self.path} makes its environment {self.task} with {code}, which can run code; if you "
                 f"trust it, add --trust{named} (in Python, trust=True or env=…)."
             )
+
+    def trackers(self, asked: Sequence[TrackerName] | None, trust: bool) -> tuple[TrackerName, ...]:
+        """Returns the trackers that the user asks for, or those with which the run was made.
+
+        The latter are refused where they could send the run elsewhere and only the folder asks for that.
+        """
+        if asked is not None:
+            return tuple(asked)
+        names = " ".join(self.settings.track)
+        if not trust and not set(self.settings.track) <= set(LOCAL_TRACKERS):
+            raise MRQError(
+                f"the run in {self.path} asks to be tracked with {names}, which could upload it; add --track {names}, "
+                f"or --track {' '.join(LOCAL_TRACKERS)} to resume it without."
+            )
+        return self.settings.track
 
     @property
     def is_made_by_name(self) -> bool:
@@ -339,11 +355,15 @@ class RunFolder:
         self.settings = replace(self.settings, **settings)
         self._change_document(lambda document: document["settings"].update(settings))
 
-    def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
+    def document(self) -> dict[str, Any]:
+        """Returns what run.json says."""
         try:
-            document = _read_document(self.path)
+            return _read_document(self.path)
         except DAMAGE as error:  # it was read when this process opened the run
             raise _unreadable(self.path, error) from None
+
+    def _change_document(self, change: Callable[[dict[str, Any]], None]) -> None:
+        document = self.document()
         change(document)
         with written_aside(self.path / DOCUMENT) as file:
             file.write(as_json(document))

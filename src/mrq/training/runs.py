@@ -32,12 +32,12 @@ from mrq.training.listeners.evaluations_file import EvaluationsFile
 from mrq.training.listeners.learning_curve import LearningCurve
 from mrq.training.listeners.listener import Listener, Listeners
 from mrq.training.listeners.stopping import StopAtReturn, StopWithoutImprovement
-from mrq.training.listeners.tensorboard import TensorBoard
+from mrq.training.listeners.trackers import refuse_unusable_trackers, trackers
 from mrq.training.loop import train
 from mrq.training.population import Population
 from mrq.training.run_creation import create_run_folder, occupied, refuse_existing, run_path
 from mrq.training.run_folder import DOCUMENT, FILMS, RunFolder
-from mrq.training.settings import Settings, checked_seeds, checked_task
+from mrq.training.settings import LOCAL_TRACKERS, Settings, TrackerName, checked_seeds, checked_task
 
 # Agents that train together have these in common; the middle two are MR.Q's, in checkpoints from before version 0.2.
 SHARED_COUNTERS = ("steps", "encoder_updates", "updates", "evaluated_at", "learner")
@@ -79,6 +79,7 @@ def start(identities: Sequence[Identity], settings: Settings, root: Path, listen
     """Trains new agents, each with a folder of its own under `root`; together, if their algorithm can."""
     tasks = list(dict.fromkeys(identity.task for identity in identities))
     settings = settings.completed(tasks)
+    refuse_unusable_trackers(settings.track)
     for identity in identities:
         refuse_existing(run_path(root, *identity), settings.algorithm.title)
     device = chosen_device(settings.device)
@@ -126,7 +127,8 @@ def resume(
     machine: Settings | None = None,  # whose device, processes and times replace the runs'
     trust: bool = False,  # code that the folders bring may be run
     environment: str | None = None,  # to train in, instead of the one that the folders name
-    changes: Mapping[str, Any] = MappingProxyType({}),  # further settings than steps that the runs have from now on
+    track: Sequence[TrackerName] | None = None,  # trackers, instead of those that the folders name
+    changes: Mapping[str, Any] = MappingProxyType({}),  # further settings that the runs have from now on
 ) -> Outcome:
     """Resumes runs where they stopped; those that stand at the same place train together."""
     if not folders:
@@ -142,6 +144,8 @@ def resume(
         for run in runs:
             run.refuse_unknown_algorithm()
             run.refuse_untrusted(trust)
+            run.settings = replace(run.settings, track=run.trackers(track, trust))
+            refuse_unusable_trackers(run.settings.track)
         return _resume(runs, steps, listener, machine, changes)
 
 
@@ -288,15 +292,7 @@ def train_runs(
     callbacks: Sequence[Listener] = (),
 ) -> Interruption:
     """Trains with the run folders' listeners and with signals, and closes everything afterwards."""
-    files = [EvaluationsFile(runs), TensorBoard(runs), LearningCurve(runs), BestAgent(runs)] if runs else []
-    own = [*files, *asked_for(settings, runs, listener), listener]
-    listeners = Listeners(own, callbacks)
-    if not settings.evaluation_period:
-        for each in (*own, *callbacks):
-            if each.needs_evaluations:
-                raise MRQError(
-                    f"{type(each).__name__} waits for evaluations; give --evaluate-every (in Python, evaluate_every=…)."
-                )
+    listeners = Listeners([*_recording(settings, runs, listener.message), *_stopping(settings), listener], callbacks)
     with Interruption() as interrupted:
         try:
             train(population, evaluated, runs, settings, listeners, interrupted)
@@ -318,16 +314,19 @@ def train_runs(
     return interrupted
 
 
-def asked_for(settings: Settings, runs: Sequence[RunFolder], listener: Listener) -> list[Listener]:
-    """Returns the listeners that the settings ask for."""
-    listeners: list[Listener] = []
-    if settings.stop_at_return is not None:
-        listeners.append(StopAtReturn(settings.stop_at_return))
-    if settings.patience:
-        listeners.append(StopWithoutImprovement(settings.patience))
-    if settings.film_every:
-        listeners.append(_films(settings.film_every, runs, listener.message))
-    return listeners
+def _recording(settings: Settings, runs: Sequence[RunFolder], say: Say) -> list[Listener]:
+    """Returns what records a training in its run folders, and the trackers."""
+    if not runs:
+        return []
+    films = [_films(settings.film_every, runs, say)] if settings.film_every else []
+    tracking = trackers(settings.track, runs, say)  # they send films
+    return [EvaluationsFile(runs), *films, *tracking, LearningCurve(runs), BestAgent(runs)]
+
+
+def _stopping(settings: Settings) -> list[Listener]:
+    """Returns what stops a training early."""
+    at_return = [] if settings.stop_at_return is None else [StopAtReturn(settings.stop_at_return)]
+    return [*at_return, *([StopWithoutImprovement(settings.patience)] if settings.patience else [])]
 
 
 def _films(every: int, runs: Sequence[RunFolder], say: Say) -> Listener:
@@ -343,10 +342,12 @@ def _films(every: int, runs: Sequence[RunFolder], say: Say) -> Listener:
 
 
 def resume_command(runs: Sequence[RunFolder]) -> str:
-    """Returns the command that resumes these runs, in the environment that the user named for them."""
+    """Returns the command that resumes these runs, in the environment and with the trackers that the user named."""
     environment = "".join({f" --env {shlex.quote(run.environment)}" for run in runs if run.environment is not None})
     trust = " --trust" if any(run.needs_trust for run in runs) else ""
-    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{environment}{trust}"
+    names = dict.fromkeys(name for run in runs for name in run.settings.track)
+    track = "" if set(names) <= set(LOCAL_TRACKERS) else f" --track {' '.join(names)}"
+    return f"{program()} resume {' '.join(shlex.quote(str(run.path)) for run in runs)}{environment}{track}{trust}"
 
 
 def program() -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Switch = Literal["auto", "on", "off"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
+LOCAL_TRACKERS: tuple[TrackerName, ...] = ("tensorboard",)  # which only write to the run folder
 MOST_WORKERS = 1_000
 LONGEST_WAIT = 10**6  # minutes or seconds
 OF_MACHINE = ("device", "workers", "checkpoint_minutes", "environment_timeout")  # may change when a run is resumed
@@ -64,6 +66,8 @@ class Settings:
     """Processes that step the environments, 0 for none; by default as many as make training faster."""
     environment_timeout: Annotated[float, Between(1e-3, LONGEST_WAIT)] = 300.0
     """Seconds after which an environment in its own process counts as failed; making it may take 300 more."""
+    track: tuple[TrackerName, ...] = LOCAL_TRACKERS
+    """Trackers that are told of the training; without any name, none is."""
     environment: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     hyperparameters: Any = field(default_factory=lambda: default_algorithm().hyperparameters())
 
@@ -119,7 +123,12 @@ class Settings:
                     theirs = " and ".join(f"{value:,} in {suite}" for value, suite in values.items())
                     raise MRQError(f"these tasks' suites differ in {option(name)}: {theirs}; give one.")
                 (filled[name],) = values
-        return replace(self, **filled)
+        completed = replace(self, **filled)
+        if not completed.evaluation_period:
+            for name in ("stop_at_return", "patience", "film_every"):
+                if getattr(self, name) not in (None, 0):
+                    raise MRQError(f"{option(name)} waits for evaluations; give --evaluate-every.")
+        return completed
 
 
 def checked_task(task: str) -> str:
