@@ -167,7 +167,8 @@ class MRQ:
         `callback` is one or several of mrq.callbacks, or a function of the agent that is called after every step;
         False stops the training. `evaluate_every` and `run_folder` do what they do on the command line: evaluations
         every so many steps, printed as they come, and a folder with evaluations.csv, TensorBoard events and
-        checkpoints. Ctrl-C stops early and keeps what was learned. `track` names the trackers that are told of a training with a run folder.
+        checkpoints. Ctrl-C stops early and keeps what was learned. `track` names the trackers that are told of a
+        training with a run folder.
         """
         given = [number for number in (total_steps, total_timesteps) if number is not None]
         if len(given) != 1:
