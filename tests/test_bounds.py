@@ -51,6 +51,7 @@ def test_others_are_refused_with_a_sentence(changes, sentence):
 
 EXTREMES = (float("nan"), float("inf"), -1.0, 1e308, -1, 10**40, 10**400, "text", [], {})
 CHECKED = [Settings(), Cluster(), *(algorithm_named(name).hyperparameters() for name in ALGORITHMS)]
+SIGNED = ("stop_at_return",)
 NOT_NUMBERS = ("environment", "hyperparameters", "device", "address")
 
 
@@ -60,6 +61,8 @@ NOT_NUMBERS = ("environment", "hyperparameters", "device", "address")
 )
 def test_no_setting_takes_an_extreme_value(given, name):
     for extreme in EXTREMES:
+        if name in SIGNED and extreme == -1:
+            continue
         with pytest.raises(MRQError, match=rf"{name.replace('_', '.')} is "):
             replace(given, **{name: extreme})
 

@@ -39,7 +39,8 @@ ALLOWED = {
     "report": NEUTRAL | {"algorithms", "benchmark", "environments", "training"},
     "export": NEUTRAL | {"algorithms", "environments"},
     "policy": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "export"},
-    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "policy"},
+    "callbacks": NEUTRAL | {"agent", "terminal", "training"},  # the agent as a type alone
+    "agent": NEUTRAL | {"randomness", "algorithms", "environments", "training", "terminal", "policy", "callbacks"},
     "hub": NEUTRAL | {"environments", "policy", "report", "training"},
     "cli": NEUTRAL | {"algorithms", "environments", "training", "benchmark", "report", "terminal", "policy", "hub"},
     "theory": {"interface"},

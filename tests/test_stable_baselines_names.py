@@ -128,6 +128,12 @@ def test_dict_observations_are_batched_by_name(small):
     assert rewards.tolist() == [0.5, 0.5]
 
 
+def test_the_policy_acts_as_the_agent(small):
+    agent, seen = MRQ("Pendulum-v1", hyperparameters=small), np.array([1, 0, 0.5], np.float32)
+    agent.learn(60)
+    np.testing.assert_array_equal(agent.policy.predict(seen)[0], agent.predict(seen)[0])
+
+
 @pytest.mark.parametrize("given", [{}, {"total_steps": 3, "total_timesteps": 3}])
 def test_the_number_of_steps_is_given_once(given, small):
     with pytest.raises(MRQError, match="learn takes the number of steps to train for, once"):

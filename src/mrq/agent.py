@@ -127,6 +127,11 @@ class MRQ:
         """Environment steps taken so far (Stable-Baselines3's name for it)."""
         return self._population.steps
 
+    @property
+    def policy(self) -> Policy:
+        """What acts: `predict` alone, without what learns."""
+        return self._policy
+
     def get_env(self) -> BatchedEnvironments:
         """Returns the agent's environments, to be stepped by hand; what it learns next begins new episodes."""
         if isinstance(self._environments[0], VectorEnv):

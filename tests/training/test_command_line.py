@@ -254,10 +254,10 @@ def test_an_environment_may_change_the_working_directory(tmp_path):
 
 def test_an_interrupted_fleet_of_which_an_agent_stopped_early(finished, capsys):
     runs = [RunFolder(finished / f"seed-{seed}") for seed in (0, 1)]
-    runs[1].extend(1_000)
+    runs[1].change(steps=1_000)
     with pytest.raises(SystemExit, match=r"^143$"):  # the signal, because the others would have continued
         conclude(Outcome(runs, [runs[1]], interrupted=signal.SIGTERM))
-    runs[1].extend(450)
+    runs[1].change(steps=450)
     out, err = capsys.readouterr()
     assert f"interrupted; resume with: {resume_command([runs[1]])}\n" in out
     assert re.fullmatch(r"mrq: 1 of 2 agents stopped early, for the reasons given above\. .* is kept\.\n", err)

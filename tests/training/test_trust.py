@@ -389,7 +389,7 @@ def test_a_run_json_that_is_damaged_in_training_gets_a_sentence(run):
     open_run = RunFolder(run)
     (run / "run.json").write_text("{")
     with pytest.raises(MRQError, match=r"run\.json cannot be read"):
-        open_run.extend(100)
+        open_run.change(steps=100)
     assert (run / "run.json").read_text() == "{"
 
 

@@ -194,7 +194,7 @@ def _resume(
             )
     for run in states:
         run.change(
-            steps=run.settings.total_steps, **changes
+            steps=run.settings.total_steps, track=run.settings.track, **changes
         )  # of all, because an interruption may keep some from starting
     outcome = Outcome(runs, [run for run in runs if run not in states], None)
     for together in _at_the_same_place(states, probes):
