@@ -105,13 +105,13 @@ def test_success_is_reported_after_the_first_call_only(traced):
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_a_function_of_one_agent_is_run_over_all_agents(one_by_one, traced):
+@pytest.mark.parametrize(("one_by_one", "as_written"), [(False, False), (True, False), (False, True)])
+def test_a_function_of_one_agent_is_run_over_all_agents(one_by_one, as_written, traced):
     def summed(parameters, x):
         return {"sum": parameters["scale"] * x.sum()}, x.T
 
     scales, x = torch.tensor([1.0, 10.0]), torch.arange(12.0).reshape(2, 2, 3)
-    function = over_agents(summed, one_by_one)
+    function = over_agents(summed, one_by_one, as_written)
     for _ in ("as written", "compiled"):
         sums, transposed = function({"scale": scales}, x)
         assert sums["sum"].tolist() == [0 + 1 + 2 + 3 + 4 + 5, 10 * (6 + 7 + 8 + 9 + 10 + 11)]

@@ -76,14 +76,19 @@ def nothing() -> None:
     """Does nothing."""
 
 
-def over_agents(function: Callable[..., Any], one_by_one: bool) -> Function:
+def over_agents(
+    function: Callable[..., Any],
+    one_by_one: bool,  # rather than side by side
+    as_written: bool = False,  # one by one until it is compiled
+) -> Function:
     """Makes a function of one agent one of all agents: arguments and results get a leading agent axis."""
     if one_by_one:
         return Function(function, each=True)
     mapped = torch.vmap(function)
 
     def over_all(*arguments: Any) -> Any:
-        if torch.compiler.is_exporting():  # vmap would fix the number of states
+        exporting = torch.compiler.is_exporting()  # vmap would fix the number of states
+        if exporting or (as_written and not being_compiled()):
             return _one_by_one(function, arguments)
         return tree_map(torch.Tensor.contiguous, mapped(*arguments))
 

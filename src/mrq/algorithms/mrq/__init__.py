@@ -1,7 +1,7 @@
 """MR.Q (Fujimoto et al., ICLR 2025): model-free, with a representation learned by model-based objectives."""
 
 from mrq.algorithms.algorithm import Algorithm, Learner, Setup
-from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.mrq.hyperparameters import SMALL_WIDTH, Hyperparameters
 from mrq.algorithms.mrq.presets import PRESETS
 from mrq.algorithms.mrq.variants import VARIANTS
 
@@ -10,7 +10,8 @@ SECONDS_OF_COMPILING = 50.0  # on two cores; benchmarks/speed.md has what it sav
 
 def _updates_worth_compiling(h: Hyperparameters) -> float:
     """Returns how many updates repay compiling on a CPU: the larger they are, the more each of them saves."""
-    seconds_saved = 0.010 + 0.0034 * h.batch_size * h.hidden_width / 128**2
+    of_calls = 0.005 if h.hidden_width <= SMALL_WIDTH else 0.010
+    seconds_saved = of_calls + 0.0034 * h.batch_size * h.hidden_width / 128**2
     return SECONDS_OF_COMPILING / seconds_saved
 
 

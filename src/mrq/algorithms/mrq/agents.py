@@ -15,7 +15,7 @@ from torch import Tensor
 from mrq.algorithms.mrq import updates
 from mrq.algorithms.mrq.actions import random_actions
 from mrq.algorithms.mrq.batch import Batch, Constants, RewardScales
-from mrq.algorithms.mrq.hyperparameters import Hyperparameters
+from mrq.algorithms.mrq.hyperparameters import SMALL_WIDTH, Hyperparameters
 from mrq.algorithms.mrq.networks import initial_networks
 from mrq.algorithms.mrq.noise import Noise
 from mrq.algorithms.mrq.two_hot import bin_locations
@@ -27,7 +27,6 @@ from mrq.interface import Array, Spec, Windows, common_spec
 from mrq.restoring import restore
 
 NETWORKS = ("encoder", "value", "policy")
-SMALL_WIDTH = 256  # of networks whose products take less time than the calls around them
 METRICS = ("dynamics_loss", "reward_loss", "terminal_loss", "value_loss", "value_mean", "policy_loss")
 
 
@@ -85,10 +84,12 @@ class Agents:
         return functions
 
     def _over_agents(self, function: Any) -> Function:
-        # Convolutions of several agents gain nothing side by side; of one agent, plain matrices are multiplied fastest.
-        # The paper's networks keep their axis on a CPU, where products take the time, so that their numbers stay.
-        plain = self.device.type == "cuda" or self.hyperparameters.hidden_width <= SMALL_WIDTH
-        return over_agents(function, one_by_one=bool(self.spec.images) or (len(self.specs) == 1 and plain))
+        # Convolutions of several agents gain nothing side by side; a GPU multiplies plain matrices best. As written, so
+        # does a CPU if they are small; the paper's stay as they are there, so that their numbers do.
+        alone, on_gpu = len(self.specs) == 1, self.device.type == "cuda"
+        one_by_one = bool(self.spec.images) or (alone and on_gpu)
+        small = self.hyperparameters.hidden_width <= SMALL_WIDTH
+        return over_agents(function, one_by_one, as_written=alone and small)
 
     @torch.no_grad()
     def sync_targets(self, mean_absolute_reward: Tensor) -> None:

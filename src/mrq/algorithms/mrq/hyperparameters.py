@@ -8,6 +8,8 @@ from mrq.bounds import Between, Rate, Size, check_fields
 from mrq.errors import MRQError
 from mrq.interface import LONGEST_HORIZON, ReplaySettings
 
+SMALL_WIDTH = 256  # of networks whose products take a CPU less time than the calls around them
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
