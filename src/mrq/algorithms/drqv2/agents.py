@@ -42,7 +42,7 @@ class Agents:
         self.spec, self.hyperparameters, self.device = common_spec(specs), hyperparameters, device
         h = hyperparameters
         initial = [initial_networks(g, spec, h) for spec, g in zip(specs, generators, strict=True)]
-        self._trained = trained = Trained(initial, targets=("critic",), device=device)
+        self.trained = trained = Trained(initial, targets=("critic",), device=device)
         self.networks, self.moments = trained.networks, trained.moments
         self.target_critic = trained.targets["critic"]
         self.metrics = torch.zeros(len(specs), len(METRICS), device=device)  # of the latest update
@@ -88,23 +88,15 @@ class Agents:
 
     def parameters_of(self, agent: int) -> int:
         """Returns how many numbers one agent learns."""
-        return self._trained.parameters_of(agent)
-
-    def networks_of(self, agent: int) -> dict[str, Tensor]:
-        """Returns one agent's networks."""
-        return self._trained.networks_of(agent)
-
-    def load_networks_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
-        """Restores what `networks_of` returned."""
-        self._trained.load_networks_of(agent, tensors)
+        return self.trained.parameters_of(agent)
 
     def state_of(self, agent: int) -> dict[str, Tensor]:
         """Returns one agent's networks and metrics."""
-        return self._trained.state_of(agent) | {"metrics": self.metrics[agent].cpu().contiguous()}
+        return self.trained.state_of(agent) | {"metrics": self.metrics[agent].cpu().contiguous()}
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
         """Restores what `state_of` returned."""
-        self._trained.load_state_of(agent, tensors)
+        self.trained.load_state_of(agent, tensors)
         restore(self.metrics[agent], tensors, "metrics")
 
     def _descend(self, network: str, gradients: Parameters) -> None:

@@ -44,7 +44,7 @@ class Agents:
         self.specs, self.spec, self.hyperparameters, self.device = specs, common_spec(specs), hyperparameters, device
         h, agents = hyperparameters, len(specs)
         initial = [initial_networks(g, spec, h) for spec, g in zip(specs, generators, strict=True)]
-        self._trained = trained = Trained(initial, targets=NETWORKS, device=device)
+        self.trained = trained = Trained(initial, targets=NETWORKS, device=device)
         self.networks, self.targets, self.moments = trained.networks, trained.targets, trained.moments
         self.reward_scale = torch.ones(agents, device=device)
         self.target_reward_scale = torch.ones(agents, device=device)
@@ -178,24 +178,16 @@ class Agents:
 
     def parameters_of(self, agent: int) -> int:
         """Returns how many numbers one agent learns."""
-        return self._trained.parameters_of(agent)
-
-    def networks_of(self, agent: int) -> dict[str, Tensor]:
-        """Returns one agent's networks."""
-        return self._trained.networks_of(agent)
-
-    def load_networks_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
-        """Restores what `networks_of` returned."""
-        self._trained.load_networks_of(agent, tensors)
+        return self.trained.parameters_of(agent)
 
     def state_of(self, agent: int) -> dict[str, Tensor]:
         """Returns one agent's networks, reward scales and metrics."""
         others = {name: tensor[agent].cpu().contiguous() for name, tensor in self._scales_and_metrics().items()}
-        return self._trained.state_of(agent) | others
+        return self.trained.state_of(agent) | others
 
     def load_state_of(self, agent: int, tensors: Mapping[str, Array | Tensor]) -> None:
         """Restores what `state_of` returned."""
-        self._trained.load_state_of(agent, tensors)
+        self.trained.load_state_of(agent, tensors)
         for name, tensor in self._scales_and_metrics().items():
             restore(tensor[agent], tensors, name)
 

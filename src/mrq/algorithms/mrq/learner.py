@@ -164,10 +164,10 @@ class MRQLearner(Learner):
         self._beside.follow()
 
     def policy_of(self, agent: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return self.agents.networks_of(agent), {}
+        return self.agents.trained.networks_of(agent), {}
 
     def load_policy_of(self, agent: int, tensors: Mapping[str, Array | Tensor], counters: Mapping[str, Any]) -> None:
-        self.agents.load_networks_of(agent, tensors)
+        self.agents.trained.load_networks_of(agent, tensors)
         self._beside.follow()
 
 
