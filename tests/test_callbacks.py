@@ -107,6 +107,22 @@ def test_nothing_improves_when_no_agent_improves():
     assert asked_to_stop_at(StopWithoutImprovement(2), [[5, 1, 1]], [()]) == 0
 
 
+def test_an_agent_that_fails_does_not_keep_the_others_from_stopping():
+    for listener, returns in ((StopAtReturn(3), 4), (StopWithoutImprovement(1), 1)):
+        listener.training_begins(Training([], 0, 100, 10, [[2], [2]], None))
+        listener.agent_fails(1, MRQError("broken"))
+        assert listener.evaluation(0, {0: Evaluation([returns], [1])}, np.zeros(2)) is False
+
+
+def test_a_false_of_numpy_stops_the_training_too(agent):
+    assert agent.learn(50, callback=lambda agent: np.bool_(agent.num_timesteps < 3)).num_timesteps == 3
+
+
+def test_a_class_is_not_a_callback(agent):
+    with pytest.raises(MRQError, match="a callback is <class"):
+        agent.learn(10, callback=StopAtReturn)
+
+
 def test_training_stops_when_a_callback_asks_for_it(agent, capsys):
     assert agent.learn(50, callback=StopAtReturn(-1), evaluate_every=10).num_timesteps == 0
     assert "stopped at step 0: the return of -1 is reached" in capsys.readouterr().out
@@ -125,8 +141,9 @@ def test_what_waits_for_evaluations_says_that_there_are_none(agent, settings, tm
 
 
 def test_the_best_agent_is_saved(agent, tmp_path):
-    recording = Recording()
-    agent.learn(30, callback=[KeepBest(tmp_path / "best"), recording], evaluate_every=10)
+    recording, keeping = Recording(), KeepBest(tmp_path / "best")
+    agent.learn(20, callback=[keeping, recording], evaluate_every=10)
+    agent.learn(10, callback=[keeping, recording], evaluate_every=10)  # it remembers the best of before
     best, _ = max(recording.returns, key=itemgetter(1))
     assert best == 10
     assert MRQ.load(tmp_path / "best", env=filmable).num_timesteps == best
@@ -196,6 +213,15 @@ def test_a_resumed_run_remembers_its_best_evaluation(settings, tmp_path):
     assert (run.path / "best").glob("*-step-40")
 
 
+def test_a_resumption_that_would_wait_for_evaluations_leaves_the_run_as_it_is(settings, tmp_path):
+    unevaluated = replace(settings, evaluate_every=0, steps=20)
+    (run,) = start([Identity("Pendulum-v1", 0)], unevaluated, tmp_path, Listener()).runs
+    with pytest.raises(MRQError, match="--patience waits for evaluations"):
+        resume([run.path], 30, Listener(), changes={"patience": 5})
+    (run,) = resume([run.path], 30, Listener()).runs
+    assert run.step == 30
+
+
 def test_evaluating_the_best_policy_plays_its_evaluation_again(settings, tmp_path):
     (run,) = start([Identity("Pendulum-v1", 3)], settings, tmp_path, Listener()).runs
     means = [float(row["return_mean"]) for row in run.evaluations()]
@@ -206,7 +232,7 @@ def test_evaluating_the_best_policy_plays_its_evaluation_again(settings, tmp_pat
 
 def test_a_run_without_evaluations_has_no_best_policy(settings, tmp_path):
     (run,) = start([Identity("Pendulum-v1", 0)], replace(settings, evaluate_every=0), tmp_path, Listener()).runs
-    with pytest.raises(MRQError, match="has no best agent: it has not been evaluated"):
+    with pytest.raises(MRQError, match="has no best agent: it was not evaluated, or an earlier version trained it"):
         play(run.path, 1, False, None, "cpu", best=True)
 
 

@@ -77,6 +77,10 @@ def test_stepping_by_hand_does_not_disturb_what_is_learned(small):
     environments.step(np.zeros((1, 1), np.float32))
     agent.learn(4, callback=lambda agent: recorded.append(agent._population.replay.present_states(0)[0][-1].tolist()))
     assert [step for _, step in recorded] == [1, 2, 3, 4], "an episode began with the first of these steps"
+    environments.step(np.zeros((1, 1), np.float32))  # in the middle of the agent's own episode
+    recorded.clear()
+    agent.learn(2, callback=lambda agent: recorded.append(agent._population.replay.present_states(0)[0][-1].tolist()))
+    assert [step for _, step in recorded] == [1, 2]
 
 
 def test_an_agent_learns_in_another_environment_with_the_same_spaces(small, tmp_path):
@@ -132,6 +136,7 @@ def test_the_policy_acts_as_the_agent(small):
     agent, seen = MRQ("Pendulum-v1", hyperparameters=small), np.array([1, 0, 0.5], np.float32)
     agent.learn(60)
     np.testing.assert_array_equal(agent.policy.predict(seen)[0], agent.predict(seen)[0])
+    assert agent.policy.num_timesteps == 60
 
 
 @pytest.mark.parametrize("given", [{}, {"total_steps": 3, "total_timesteps": 3}])

@@ -129,7 +129,8 @@ class MRQ:
 
     @property
     def policy(self) -> Policy:
-        """What acts: `predict` alone, without what learns."""
+        """What acts: `predict` and `export`, without what learns."""
+        self._policy.num_timesteps = self.num_timesteps
         return self._policy
 
     def get_env(self) -> BatchedEnvironments:
@@ -137,7 +138,13 @@ class MRQ:
         if isinstance(self._environments[0], VectorEnv):
             raise MRQError("the agent's environments are a VectorEnv already; use that one.")
         single_ones = [single(one, self.task) for one in self._environments]
-        return BatchedEnvironments(single_ones, lambda: self._population.begin_anew(slice(None)))
+        ours = self._environments
+
+        def begin_anew() -> None:
+            if self._environments is ours:  # and not others since
+                self._population.begin_anew(slice(None))
+
+        return BatchedEnvironments(single_ones, begin_anew)
 
     def set_env(self, env: EnvironmentSource) -> None:
         """Learns in another environment from now on: one with the same spaces, such as with other arguments."""
@@ -229,7 +236,7 @@ class MRQ:
 
     def export(self, path: str | Path, sample: bool = False) -> None:
         """Writes what was learned so far as a file that needs no mrq, .onnx or .pt2; see `Policy.export`."""
-        self._present_policy().export(path, sample)
+        self.policy.export(path, sample)
 
     def _present_policy(self) -> Policy:
         identity, learner = Identity(self.task, self.seed), self._population.learner

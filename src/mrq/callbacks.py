@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mrq.bounds import MOST_STEPS, Between
 from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.terminal import say
@@ -60,10 +61,10 @@ class KeepBest(Callback):
     needs_evaluations = True
 
     def __init__(self, folder: str | Path) -> None:
-        self._folder = folder
+        self._folder, self._best = folder, float("-inf")
 
     def training_begins(self, training: Training) -> None:
-        self._best = max(training.returns[0], default=float("-inf"))
+        self._best = max([self._best, *training.returns[0]])
 
     def evaluation(self, steps: int, evaluations: Mapping[int, Evaluation], seconds: Array) -> None:
         if evaluations[0].mean > self._best:
@@ -75,6 +76,7 @@ class SaveEvery(Callback):
     """Saves the agent every so many steps, to FOLDER/step-N; `MRQ.load` takes these folders."""
 
     def __init__(self, steps: int, folder: str | Path) -> None:
+        Between(1, MOST_STEPS).check(steps, "the steps of SaveEvery")
         self._every, self._folder = steps, Path(folder)
 
     def training_begins(self, training: Training) -> None:
@@ -92,17 +94,21 @@ class FilmEvery(Callback):
     needs_evaluations = True
 
     def __init__(self, evaluations: int, folder: str | Path) -> None:
+        Between(1, MOST_STEPS).check(evaluations, "the evaluations of FilmEvery")
         self._every, self._folder = evaluations, Path(folder)
+        self._films: Films | None = None
 
     def training_begins(self, training: Training) -> None:
         self._films = Films(self._every, [self._folder], lambda *_: self.agent.environment_to_film(), say)
         self._films.training_begins(training)
 
     def evaluation(self, steps: int, evaluations: Mapping[int, Evaluation], seconds: Array) -> None:
+        assert self._films is not None, "training has begun"
         self._films.evaluation(steps, evaluations, seconds)
 
     def training_ends(self, steps: int) -> None:
-        self._films.training_ends(steps)
+        if self._films is not None:
+            self._films.training_ends(steps)
 
 
 def callbacks_from(given: CallbackLike | Sequence[CallbackLike] | None, agent: MRQ) -> list[Listener]:
@@ -110,7 +116,7 @@ def callbacks_from(given: CallbackLike | Sequence[CallbackLike] | None, agent: M
     several = [] if given is None else [given] if isinstance(given, Listener) or callable(given) else given
     callbacks = []
     for one in several:
-        if not isinstance(one, Listener) and not callable(one):
+        if isinstance(one, type) or not (isinstance(one, Listener) or callable(one)):
             raise MRQError(f"a callback is {one!r}; give a function of the agent, or an object of mrq.callbacks.")
         callback = one if isinstance(one, Listener) else OnStep(one)
         if isinstance(callback, Callback):

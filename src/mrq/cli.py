@@ -118,6 +118,8 @@ class Export:
     """The file to write: .onnx, or .pt2 of PyTorch."""
     sample: bool = False
     """Draw discrete actions with noise that is an input, rather than take the most likely one."""
+    best: bool = False
+    """The policy of the best evaluation, rather than the latest one."""
     hub: Path | None = None
     """Write what a model hub shows to this new folder: a card with returns, the policy, a film and run.json."""
     trust: bool = False
@@ -140,10 +142,10 @@ class Export:
         folder = self.run_folder.absolute()
         if self.file is not None:
             file = self.file.absolute()
-            load_policy(folder, device="cpu", trust=self.trust).export(file, self.sample)
+            load_policy(folder, device="cpu", trust=self.trust, best=self.best).export(file, self.sample)
             say(f"written: {self.file} ({readable(file.stat().st_size)})")
         if self.hub is not None:
-            write_hub_folder(folder, self.hub.absolute(), say, self.trust, self.env)
+            write_hub_folder(folder, self.hub.absolute(), say, self.trust, self.env, self.best)
             say(f"written: {self.hub}")
             say(f"to upload it:  hf upload USER/NAME {shlex.quote(str(self.hub))}  (pip install huggingface_hub)")
 

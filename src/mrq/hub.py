@@ -34,22 +34,23 @@ def write_hub_folder(
     say: Say,
     trust: bool = False,  # code that the run folder brings may be run
     environment: str | None = None,  # to play in, instead of the one that the run folder names
+    best: bool = False,  # the policy of the best evaluation, rather than the latest one
 ) -> None:
     """Writes all that a hub shows of a run; it is made aside, so that either the whole folder exists or none."""
     if occupied(folder):
         raise MRQError(f"{folder} exists already; choose another folder.")
     run = RunFolder(path, environment)
-    policy = load_policy(path, device="cpu", trust=trust)
+    policy = load_policy(path, device="cpu", trust=trust, best=best)
     aside = folder.with_name(f".{folder.name}{ASIDE}")
     try:
         remove(aside)
         aside.mkdir(parents=True)
         policy.export(aside / POLICY)
         try:
-            evaluation = play(path, EPISODES, False, aside / FILM, "cpu", say, trust, environment)
+            evaluation = play(path, EPISODES, True, aside / FILM, "cpu", say, trust, environment, best)
         except MRQError as error:
             say(f"without a film: {error}")
-            evaluation = play(path, EPISODES, False, None, "cpu", say, trust, environment)
+            evaluation = play(path, EPISODES, True, None, "cpu", say, trust, environment, best)
         filmed = (aside / FILM).exists()
         with open_new(aside / DOCUMENT) as file:
             file.write(as_json(run.document()))
@@ -81,7 +82,10 @@ def card(run: RunFolder, steps: int, evaluation: Evaluation, filmed: bool) -> st
         ["task", run.task],
         ["algorithm", run.label],
         ["return", f"{evaluation.mean:,.1f} [{returns.low:,.1f}, {returns.high:,.1f}]"],
-        ["evaluated", f"{EPISODES} episodes; the interval is the 95% bootstrap interval of their mean"],
+        [
+            "evaluated",
+            f"{EPISODES} episodes without noise; the interval is the 95% bootstrap interval of their mean",
+        ],
         ["trained for", f"{steps:,} environment steps, seed {run.seed}"],
         [
             "versions",

@@ -81,7 +81,11 @@ def train(fleet: Sequence[Job], listener: Listener) -> None:
     if begun:
         try:
             paths, trust = [job.path for job in begun], fleet[0].trust
-            if resume(paths, settings.total_steps, listener, settings, trust, track=settings.track).interrupted:
+            to_the_end = {"stop_at_return": None, "patience": 0}
+            resumed = resume(
+                paths, settings.total_steps, listener, settings, trust, track=settings.track, changes=to_the_end
+            )
+            if resumed.interrupted:
                 return
         except MRQError as error:
             for job in begun:

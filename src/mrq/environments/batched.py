@@ -15,15 +15,15 @@ Infos = list[dict[str, Any]]
 class BatchedEnvironments:
     """Several environments, stepped one after another."""
 
-    def __init__(self, environments: Sequence[Environment], on_reset: Callable[[], None]) -> None:
-        """`on_reset` is called whenever all of them are reset."""
-        self._environments, self._on_reset = environments, on_reset
+    def __init__(self, environments: Sequence[Environment], on_use: Callable[[], None]) -> None:
+        """`on_use` is called whenever they are reset or stepped."""
+        self._environments, self._on_use = environments, on_use
         self.num_envs = len(environments)
         self.observation_space, self.action_space = environments[0].observation_space, environments[0].action_space
 
     def reset(self) -> Any:
         """Begins an episode in each; returns the first observations."""
-        self._on_reset()
+        self._on_use()
         return self._together([environment.reset()[0] for environment in self._environments])
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Infos]:
@@ -32,6 +32,7 @@ class BatchedEnvironments:
         Where an episode is over, the observation is the first of the next one. Its last one is in the info, as
         `terminal_observation`, with whether it was cut short, as `TimeLimit.truncated`.
         """
+        self._on_use()
         observations, rewards, dones, infos = [], np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, bool), []
         for place, action in enumerate(iterate(batch_space(self.action_space, self.num_envs), actions)):
             environment = self._environments[place]

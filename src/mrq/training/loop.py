@@ -65,7 +65,7 @@ def train(
                 listener.metrics(population.steps, _metrics(population), pace.steps_per_second)
             listener.step(population.steps, pace.steps_per_second)
         save(population, runs, listener)
-        if listener.stopped_by is not None:
+        if listener.stopped_by is not None and population.steps < settings.total_steps:
             listener.message(f"stopped at step {population.steps:,}: {listener.stopped_by}")
     except CallbackFault:
         save(population, runs, Listener())  # without the callbacks, which may fail again

@@ -247,7 +247,9 @@ class RunFolder:
 
         found = checkpoints.newest_sound(self.path / BEST if best else self.checkpoints, read, say)
         if found is None and best:
-            raise MRQError(f"the run in {self.path} has no {BEST} agent: it has not been evaluated.")
+            raise MRQError(
+                f"the run in {self.path} has no {BEST} agent: it was not evaluated, or an earlier version trained it."
+            )
         if found is None:
             raise MRQError(f"the run in {self.path} has no checkpoint yet.")
         return found

@@ -168,7 +168,7 @@ def _resume(
     runs = [run for run in runs if run not in finished]
     for run in runs:
         changed = dict(changes) if steps is None else {**changes, "steps": steps}
-        run.settings = replace(run.settings, **changed)
+        run.settings = replace(run.settings, **changed).completed([run.task])
         if machine is not None:
             run.settings = run.settings.on_machine_of(machine)
     states: States = {}

@@ -125,8 +125,9 @@ class Settings:
                 (filled[name],) = values
         completed = replace(self, **filled)
         if not completed.evaluation_period:
-            for name in ("stop_at_return", "patience", "film_every"):
-                if getattr(self, name) not in (None, 0):
+            waiting = {"stop_at_return": self.stop_at_return is not None, "patience": self.patience > 0}
+            for name, waits in {**waiting, "film_every": self.film_every > 0}.items():
+                if waits:
                     raise MRQError(f"{option(name)} waits for evaluations; give --evaluate-every.")
         return completed
 

@@ -48,7 +48,7 @@ class Films(Listener):
                 self._environments = self._made()
             for agent in evaluations:
                 self._film(self._environments, steps, agent)
-        except MRQError as error:
+        except (MRQError, OSError) as error:
             self._every = 0
             self._say(f"no films: {error}")
 

@@ -1,8 +1,11 @@
 """The events of a training, and who is told of them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from mrq.algorithms.algorithm import Learner
 from mrq.errors import MRQError, one_line
@@ -99,7 +102,10 @@ class Listeners(Listener):
         self._tell(lambda listener: listener.agent_fails(agent, fault))
 
     def training_ends(self, steps: int) -> None:
-        self._tell(lambda listener: listener.training_ends(steps))
+        """Tells everyone, also where one fails."""
+        with ExitStack() as stack:
+            for listener in reversed([*self._listeners, *self._callbacks]):
+                stack.callback(listener.training_ends, steps)
 
     def _tell(self, event: Callable[[Listener], Any]) -> None:
         """Tells everyone, and remembers who wants to stop the training."""
@@ -112,5 +118,5 @@ class Listeners(Listener):
                 raise CallbackFault(f"the callback {callback} failed ({one_line(error)}).") from error
 
     def _heed(self, answer: Any, listener: Listener) -> None:
-        if answer is False:  # not None, nor a callback's 0
+        if isinstance(answer, bool | np.bool_) and not answer:  # not None, nor a callback's 0
             self.stopped_by = self.stopped_by or listener

@@ -1,7 +1,8 @@
-"""Stopping early: at a return, or when nothing improves. Evaluations from before a resumption count too."""
+"""Stopping early: at a return, or when nothing improves. Earlier evaluations of a run folder count too."""
 
 from collections.abc import Mapping, Sequence
 
+from mrq.errors import MRQError
 from mrq.interface import Array
 from mrq.training.evaluation import Evaluation
 from mrq.training.listeners.listener import Listener, Training
@@ -16,10 +17,10 @@ class StopAtReturn(Listener):
         self.target = target
 
     def __str__(self) -> str:
-        return f"the return of {self.target:g} is reached; a higher --stop-at-return, or inf, trains longer"
+        return f"the return of {self.target:g} is reached"
 
     def training_begins(self, training: Training) -> bool:
-        self._best = [max(returns, default=float("-inf")) for returns in training.returns]
+        self._best = {agent: max(returns, default=float("-inf")) for agent, returns in enumerate(training.returns)}
         return self._continues()
 
     def evaluation(self, steps: int, evaluations: Mapping[int, Evaluation], seconds: Array) -> bool:
@@ -27,8 +28,11 @@ class StopAtReturn(Listener):
             self._best[agent] = max(self._best[agent], evaluation.mean)
         return self._continues()
 
+    def agent_fails(self, agent: int, fault: MRQError) -> None:
+        del self._best[agent]
+
     def _continues(self) -> bool:
-        return any(best < self.target for best in self._best)
+        return any(best < self.target for best in self._best.values())
 
 
 class StopWithoutImprovement(Listener):
@@ -40,13 +44,10 @@ class StopWithoutImprovement(Listener):
         self.patience = patience
 
     def __str__(self) -> str:
-        return (
-            f"the best return has not improved for {self.patience:,} evaluations; a larger --patience, or 0, trains "
-            "longer"
-        )
+        return f"the best return has not improved for {self.patience:,} evaluations"
 
     def training_begins(self, training: Training) -> bool:
-        self._returns = [list(returns) for returns in training.returns]
+        self._returns = {agent: list(returns) for agent, returns in enumerate(training.returns)}
         return self._continues()
 
     def evaluation(self, steps: int, evaluations: Mapping[int, Evaluation], seconds: Array) -> bool:
@@ -54,8 +55,11 @@ class StopWithoutImprovement(Listener):
             self._returns[agent].append(evaluation.mean)
         return self._continues()
 
+    def agent_fails(self, agent: int, fault: MRQError) -> None:
+        del self._returns[agent]
+
     def _continues(self) -> bool:
-        return any(_since_best(returns) < self.patience for returns in self._returns)
+        return any(_since_best(returns) < self.patience for returns in self._returns.values())
 
 
 def _since_best(returns: Sequence[float]) -> int:
