@@ -5,7 +5,7 @@ import os
 import struct
 from collections import defaultdict
 from pathlib import Path
-from uuid import uuid4
+from time import time_ns
 from typing import NamedTuple
 
 from tests.waiting import soon
@@ -44,7 +44,7 @@ def runs_of(tracker):
 def put_aside():
     """Renames what W&B has recorded; it would mix up a run with one of the same id that began in the same second."""
     for path in Path(os.environ["WANDB_DIR"]).glob("wandb/offline-run-*"):
-        path.rename(path.with_name(f"earlier-{uuid4().hex}-{path.name}"))
+        path.rename(path.with_name(f"earlier-{time_ns()}-{path.name}"))
 
 
 def flat(document, before=""):
